@@ -1,0 +1,62 @@
+"""The front door: `asc COMMAND ...`. Commands are imported only when they run, so `asc --help` stays fast."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, Final
+
+import click
+
+from asc_devkit import __version__
+
+# name -> (module, attribute, one-line help)
+COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
+    "check": ("asc_devkit.cli.check", "check", "Convert a model, compare with the original, predict time and memory."),
+    "convert": ("asc_devkit.cli.convert", "convert", "Convert a model to an .om file."),
+    "doctor": ("asc_devkit.cli.doctor", "doctor", "Show what is installed and what each missing part would enable."),
+    "om": ("asc_devkit.cli.om", "om", "Look into .om files: show, json, decompress, extract-weights, diff."),
+    "run": ("asc_devkit.cli.run", "run", "Run an .om on the virtual NPU."),
+    "soc": ("asc_devkit.cli.soc", "soc", "List chips and show their figures with sources."),
+}
+
+
+class LazyGroup(click.Group):
+    """Group that knows its commands by name and imports one only when it is invoked."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = getattr(importlib.import_module(entry[0]), entry[1])
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise click.UsageError(f"No such command '{args[0]}'.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="asc-devkit")
+def cli() -> None:
+    """Work for Ascend NPUs without owning one (independent of Huawei; results say whether they were measured,
+    simulated or estimated)."""
+
+
+def main() -> None:
+    """Console entry point; maps errors to exit codes 1 (check failed), 2 (bad input), 3 (internal error)."""
+    from asc_devkit.cli.errors import guarded
+
+    sys.exit(guarded(cli))

@@ -1,0 +1,1 @@
+"""Graph Engine vocabulary: dtypes, formats, protobuf messages, IR keys."""

@@ -1,0 +1,122 @@
+"""The operator catalogue: what the toolkit knows about each operator, declared once, used in both directions.
+
+A family module (``ops/elementwise.py``, ``ops/conv.py``, ...) calls ``ge_op`` and ``onnx_op`` (or the one-line
+``rename``). ``ops.convert`` walks a graph with these declarations; ``perf``, ``atc`` and ``npu`` read the facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, Protocol
+
+import numpy as np
+import onnx_ir as ir
+
+from asc_devkit.ge.desc import Engine
+
+CANONICAL_OPSET: Final = 23
+
+
+class Cost(str, Enum):
+    """Which formula of ``perf`` prices the operator."""
+
+    MATMUL = "matmul"
+    CONV = "conv"
+    ATTENTION = "attention"
+    ELEMENTWISE = "elementwise"
+    REDUCE = "reduce"
+    NORM = "norm"
+    SOFTMAX = "softmax"
+    POOL = "pool"
+    MOVEMENT = "movement"
+    GATHER = "gather"
+    TRANSPOSE = "transpose"
+    RNN = "rnn"
+    QUANT = "quant"
+    FREE = "free"
+    AICPU = "aicpu"
+    HOST = "host"
+
+
+class Mix(str, Enum):
+    """Behaviour under ``mixed_float16``: white drops to fp16, black stays fp32, gray follows its producer."""
+
+    WHITE = "white"
+    GRAY = "gray"
+    BLACK = "black"
+
+
+class Emit(Protocol):
+    """What a conversion function may ask about the node it converts and do to build its replacement."""
+
+    node: ir.Node
+
+    def value(self, index: int) -> ir.Value | None:
+        """Input ``index`` or None when absent."""
+
+    def const(self, index: int) -> np.ndarray[Any, Any] | None:
+        """The array of input ``index`` when it is a constant, else None."""
+
+    def shape(self, index: int) -> tuple[int, ...] | None:
+        """Static shape of input ``index``, None when unknown."""
+
+    def dtype(self, index: int) -> ir.DataType | None:
+        """Element type of input ``index``."""
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Attribute as a Python value (int, float, str, list, np.ndarray, ir.Graph)."""
+
+    def op(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | np.ndarray[Any, Any] | None],
+        attrs: Mapping[str, Any] | None = None,
+        outputs: int = 1,
+        shape: Sequence[int] | None = None,
+        dtype: ir.DataType | None = None,
+    ) -> ir.Value:
+        """Append a node and return its first output (``.producer().outputs`` has the others)."""
+
+    def reject(self, reason: str, fix: str = "") -> Exception:
+        """Build the exception that lists this node as unsupported, with a rewrite hint."""
+
+
+Convert = Callable[[Emit], "ir.Value | Sequence[ir.Value]"]
+
+
+@dataclass(frozen=True)
+class GeOp:
+    """One operator of the Graph Engine vocabulary.
+
+    ``inputs``: GE input names; a trailing ``*`` marks a dynamic input (``x*`` -> x0, x1, ...).
+    ``attrs``: name -> kind (``int float bool str ints floats bools strs dtype tensor graph list_list_int``).
+    ``floats``: float dtypes the AI core kernel accepts, by ``Soc.generation`` or ``"*"``.
+    ``exact``: the result is representable whenever the inputs are (moves, selections, relu): no rounding needed.
+    ``bounds``: interval every finite result lies in, where one is known (sigmoid: (0, 1)).
+    ``lower``: builds the ONNX form for execution.
+    """
+
+    type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    lower: Convert
+    attrs: Mapping[str, str] = field(default_factory=dict)
+    engine: Engine = Engine.VECTOR
+    cost: Cost = Cost.ELEMENTWISE
+    mix: Mix = Mix.GRAY
+    floats: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    exact: bool = False
+    bounds: tuple[float, float] | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class OnnxOp:
+    """How an ONNX operator (canonical opset) becomes GE operators."""
+
+    type: str
+    raise_: Convert
+    ge_types: tuple[str, ...]
+    domain: str = ""
