@@ -1,0 +1,75 @@
+"""`asc convert`: the same conversion as `atc`, with short options, a progress line and JSON output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from asc_devkit.atc import Options, Result
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--soc", "soc_version", default="Ascend310P3", show_default=True, help="Chip (see `asc soc list`).")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Path of the .om [default: beside MODEL].")
+@click.option("--input-shape", default="", help='Fixes dynamic axes: "images:1,3,640,640;mask:1,64".')
+@click.option("--precision-mode", default="force_fp16", show_default=True, help="See `atc --help`.")
+@click.option("--out-nodes", default="", help='Cut the graph: "node:0;node2:1" or output names.')
+@click.option("--output-type", default="", help='"FP16" for all outputs or "name:FP16".')
+@click.option("--host-ops", is_flag=True, help="Leave operators CANN lacks to the host instead of refusing.")
+@click.option("--log", default="warning", show_default=True, help="debug, info, warning, error or null.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def convert(
+    model: Path,
+    soc_version: str,
+    output: Path | None,
+    input_shape: str,
+    precision_mode: str,
+    out_nodes: str,
+    output_type: str,
+    host_ops: bool,
+    log: str,
+    as_json: bool,
+) -> None:
+    """Convert MODEL (ONNX) to an .om file."""
+    from asc_devkit.atc.options import from_flags
+
+    flags = {
+        "model": str(model),
+        "framework": "5",
+        "output": str(output or model.with_suffix("")),
+        "soc_version": soc_version,
+        "input_shape": input_shape,
+        "precision_mode": precision_mode,
+        "out_nodes": out_nodes,
+        "output_type": output_type,
+        "host_ops": "true" if host_ops else "false",
+        "log": log,
+    }
+    result = run_conversion(from_flags({k: v for k, v in flags.items() if v}, command_line=f"asc convert {model}"))
+    if as_json:
+        click.echo(json.dumps(result.as_dict(), indent=2))
+        return
+    click.echo(result.summary())
+
+
+def run_conversion(options: Options) -> Result:
+    """Convert with a stage line on stderr while it runs (only on a terminal) and the log at the asked level."""
+    from asc_devkit import atc
+
+    terminal = sys.stderr.isatty()
+
+    def show(stage: str) -> None:
+        if terminal:
+            click.echo(f"\r\x1b[2K{stage} ...", err=True, nl=False)
+
+    try:
+        return atc.compile(options, on_stage=show, echo=sys.stderr)
+    finally:
+        if terminal:
+            click.echo("\r\x1b[2K", err=True, nl=False)
