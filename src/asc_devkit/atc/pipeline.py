@@ -1,0 +1,125 @@
+"""One conversion from options to `.om`: runs the five stages, keeps the log, writes the side outputs.
+
+Called by the `atc` and `asc convert` commands, by ``check`` and by the Python API (``asc_devkit.atc.compile``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from asc_devkit.atc import stages
+from asc_devkit.atc.log import ConversionLog
+from asc_devkit.atc.options import Options, notes
+from asc_devkit.errors import AscError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from asc_devkit.passes import FusionReport
+    from asc_devkit.perf.memory import MemoryPlan
+    from asc_devkit.soc import Soc
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a conversion made. ``model`` is the GE graph as written; ``timings_s`` wall seconds per stage."""
+
+    om_path: Path
+    model: ir.Model
+    soc: Soc
+    options: Options
+    fusion: FusionReport
+    memory: MemoryPlan
+    warnings: tuple[str, ...]
+    timings_s: dict[str, float]
+    log_text: str
+    counts: dict[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form: paths, chip, counts, memory in bytes, timings in seconds, warnings."""
+        return {
+            "schema": "asc-devkit/convert/1",
+            "om": str(self.om_path),
+            "om_bytes": self.om_path.stat().st_size,
+            "soc_version": self.soc.name,
+            "precision_mode": self.options.precision_mode,
+            "counts": self.counts,
+            "memory": {
+                "weights_bytes": self.memory.weight_bytes,
+                "features_bytes": self.memory.feature_bytes,
+                "workspace_bytes": self.memory.workspace_bytes,
+            },
+            "timings_s": {k: round(v, 4) for k, v in self.timings_s.items()},
+            "warnings": list(self.warnings),
+        }
+
+    def summary(self) -> str:
+        """A few lines for the terminal."""
+        counts = self.counts
+        mib = 1024 * 1024
+        lines = [
+            f"{self.om_path}  ({self.om_path.stat().st_size / mib:.1f} MiB, {self.soc.name}, "
+            f"{self.options.precision_mode})",
+            f"  operators: {counts['original']} in the model -> {counts['optimised']} after optimisation "
+            f"({counts['fused_groups']} fused groups; {counts['casts']} Cast, {counts['trans_data']} TransData added)",
+            f"  memory:    weights {self.memory.weight_bytes / mib:.1f} MiB, features "
+            f"{self.memory.feature_bytes / mib:.1f} MiB, workspace {self.memory.workspace_bytes / mib:.1f} MiB",
+            "  stages:    " + ", ".join(f"{k} {v:.2f} s" for k, v in self.timings_s.items()),
+        ]
+        lines += [f"  warning:   {w}" for w in self.warnings]
+        return "\n".join(lines)
+
+
+def compile(
+    options: Options,
+    *,
+    on_stage: Callable[[str], None] | None = None,
+    echo: IO[str] | None = None,
+) -> Result:
+    """Convert ``options.model`` and write ``options.output`` + ``.om`` with its log and fusion_result.json.
+
+    ``on_stage`` is called with each stage's name as it starts; log lines at ``options.log`` or above go to ``echo``.
+    Raises ``AscError`` with all problems of the stage that failed; then no ``.om`` is written or changed.
+    """
+    log = ConversionLog(options.log, echo)
+    try:
+        return _run(options, log, on_stage or (lambda stage: None))
+    except AscError as error:
+        stages.write_failure(options, log, error)
+        raise
+
+
+def _run(options: Options, log: ConversionLog, on_stage: Callable[[str], None]) -> Result:
+    for note in notes(options):
+        log.warning(note)
+    on_stage("parse")
+    with log.timed("parse"):
+        job = stages.parse(options, log)
+    on_stage("optimise")
+    with log.timed("optimise"):
+        stages.optimise(job, log)
+    on_stage("select")
+    with log.timed("select"):
+        stages.select(job, log)
+    on_stage("allocate")
+    with log.timed("allocate"):
+        stages.allocate(job, log)
+    on_stage("emit")
+    with log.timed("emit"):
+        om_path = stages.emit(job, log)
+    assert job.fusion is not None and job.memory is not None
+    return Result(
+        om_path=om_path,
+        model=job.model,
+        soc=job.soc,
+        options=options,
+        fusion=job.fusion,
+        memory=job.memory,
+        warnings=tuple(log.warnings),
+        timings_s=log.timings_s,
+        log_text=log.text(),
+        counts=job.counts,
+    )

@@ -1,0 +1,286 @@
+"""The five stages. Each takes the ``Job`` that the stage before left and says in the log what it did."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from asc_devkit import files, ops, passes, soc
+from asc_devkit.atc import requests
+from asc_devkit.atc.log import ConversionLog
+from asc_devkit.atc.options import FRAMEWORKS, Options
+from asc_devkit.atc.select import formats, groups, implmode, precision
+from asc_devkit.errors import AscError, Problem
+from asc_devkit.ge.desc import ENGINE, MEMBERS, Engine
+
+if TYPE_CHECKING:
+    from asc_devkit.passes import FusionReport
+    from asc_devkit.perf.memory import MemoryPlan
+
+
+@dataclass
+class Job:
+    """A conversion on its way: the IR and what the stages learned."""
+
+    options: Options
+    soc: soc.Soc
+    model: ir.Model
+    opset: int = 0
+    fusion: FusionReport | None = None
+    memory: MemoryPlan | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def parse(options: Options, log: ConversionLog) -> Job:
+    """Model file -> canonical IR with static shapes; also resolves the chip and cuts the graph at ``out_nodes``."""
+    resolution = soc.resolve(options.soc_version)
+    for warning in resolution.warnings:
+        log.warning(warning)
+    if options.framework != "5":
+        raise AscError(_framework(options.framework))
+    from asc_devkit.frontends import shapes
+    from asc_devkit.frontends.onnx import load
+    from asc_devkit.ops.infer import infer
+
+    loaded = load(options.model, input_shapes=shapes.parse(options.input_shape) if options.input_shape else None)
+    for warning in loaded.warnings:
+        log.warning(str(warning))
+    if loaded.dynamic:
+        raise AscError(_dynamic(loaded.dynamic))
+    model = loaded.model
+    if options.out_nodes:
+        requests.cut_at(model, options.out_nodes)
+        passes.remove_unused(model)
+    infer(model)
+    job = Job(options, resolution.soc, model, opset=loaded.facts.opset)
+    job.counts["original"] = loaded.facts.node_count
+    log.info(
+        f"{options.model}: {loaded.facts.node_count} operators, opset {loaded.facts.opset}, "
+        f"IR {loaded.facts.ir_version}, by {loaded.facts.producer or 'unknown producer'}"
+    )
+    for value in model.graph.inputs:
+        log.info(f"input {value.name}: {value.dtype} {list(value.shape or ())}")
+    _dump(job, "parse")
+    return job
+
+
+def optimise(job: Job, log: ConversionLog) -> None:
+    """Graph passes; logs how often each matched and which of the user's nodes are gone."""
+    options = job.options
+    switches = passes.Switches.load(options.fusion_switch_file, options.optimization_switch)
+    if options.oo_level == "O1":
+        switches = switches.only_basic()
+    if not options.oo_constant_folding:
+        switches = switches.off("ConstantFoldingPass")
+    if not options.oo_dead_code_elimination:
+        switches = switches.off("PrunePass")
+    for warning in switches.warnings:
+        log.warning(warning)
+    before = count_nodes(job.model.graph)
+    job.fusion = passes.optimise(job.model, passes.PassContext(switches=switches, soc=job.soc.name))
+    job.counts["optimised"] = count_nodes(job.model.graph)
+    log.info(f"{before} operators -> {job.counts['optimised']}")
+    for rewrite in job.fusion.rewrites:
+        log.debug(f"{rewrite.pass_name}: {', '.join(rewrite.before)} -> {', '.join(rewrite.after) or 'removed'}")
+    for count in job.fusion.counts:
+        if count.effect_times:
+            log.info(f"{count.name}: matched {count.match_times}, applied {count.effect_times}")
+    _dump(job, "optimise")
+
+
+def select(job: Job, log: ConversionLog) -> None:
+    """ONNX -> GE operators, float types, device formats, kernel implementations, fused nodes."""
+    options = job.options
+    converted = ops.convert.to_ge(job.model, host_ops=options.host_ops)
+    if converted.unsupported and not options.host_ops:
+        raise AscError(_unsupported(converted.unsupported))
+    job.model = converted.model
+    graph = job.model.graph
+    for node in graph:
+        log.debug(f"operator {node.name}: {node.op_type}")
+    types = requests.output_types(graph, options.output_type)
+    chosen = precision.apply(
+        job.model,
+        job.soc,
+        options.precision_mode,
+        fp16_inputs=requests.fp16_inputs(graph, options.input_fp16_nodes),
+        output_types=types,
+        weight_clip=options.is_weight_clip,
+    )
+    for warning in chosen.warnings:
+        log.warning(warning)
+    implmode.apply(job.model, options.op_select_implmode, options.optypelist_for_implmode)
+    laid_out = formats.apply(job.model, job.soc, options.input_format)
+    job.counts["casts"] = chosen.casts
+    job.counts["trans_data"] = laid_out.trans_data
+    job.counts["fused_groups"] = groups.collapse(job.model)
+    job.counts["compiled"] = sum(1 for _ in job.model.graph)
+    hosts = [n for n in job.model.graph if n.meta.get(ENGINE) is Engine.HOST]
+    if hosts:
+        kinds = Counter(n.op_type for n in hosts)
+        log.warning(
+            f"{len(hosts)} operators run on the host, not on the NPU: "
+            + ", ".join(f"{kind} x{n}" for kind, n in sorted(kinds.items()))
+        )
+    log.info(
+        f"{options.precision_mode}: {chosen.low_nodes} operators in the low float type, {chosen.full_nodes} in float32, "
+        f"{chosen.casts} Cast and {laid_out.trans_data} TransData added, {job.counts['fused_groups']} fused groups"
+    )
+    _dump(job, "select")
+
+
+def allocate(job: Job, log: ConversionLog) -> None:
+    """Static memory plan against the chip's capacity."""
+    from asc_devkit.perf import memory
+
+    job.memory = memory.plan(job.model, job.soc, reuse=not job.options.disable_reuse_memory)
+    job.memory.check(job.soc)
+    log.info(
+        f"weights {job.memory.weight_bytes} bytes, features {job.memory.feature_bytes} bytes, "
+        f"workspace {job.memory.workspace_bytes} bytes"
+    )
+
+
+def emit(job: Job, log: ConversionLog) -> Path:
+    """Write the `.om`, then fusion_result.json and the conversion log beside it; returns the `.om` path."""
+    from asc_devkit import om
+
+    options = job.options
+    assert job.memory is not None and job.fusion is not None
+    path = options.output.with_name(options.output.name + ".om")
+    _check_writable(path)
+    info = om.ModelInfo(
+        name=options.output.name,
+        soc_version=job.soc.name,
+        atc_cmdline=options.command_line,
+        precision_mode=options.precision_mode,
+        overflow_mode=job.soc.overflow_mode,
+        framework=int(options.framework),
+        attr_compression=options.enable_attr_compression,
+    )
+    om.write(path, job.model, info, om.MemoryLayout.from_plan(job.memory))
+    log.info(f"wrote {path} ({path.stat().st_size} bytes)")
+    if options.export_compile_stat:
+        files.write_text(path.with_name("fusion_result.json"), json.dumps(job.fusion.as_vendor_json(), indent=4) + "\n")
+    files.write_text(path.with_name(f"{options.output.name}_conversion.log"), log.text())
+    if options.debug_dir is not None:
+        _dump_operators(job, options.debug_dir)
+    return path
+
+
+def count_nodes(graph: ir.Graph) -> int:
+    """Operators of the root graph; members of a fused node count one by one."""
+    total = 0
+    for node in graph:
+        members = node.attributes.get(MEMBERS)
+        total += count_nodes(members.as_graph()) if members is not None else 1
+    return total
+
+
+def write_failure(options: Options, log: ConversionLog, error: AscError) -> None:
+    """Write check_result.json (the vendor's layout) when operators are to blame, as the pre-check report does."""
+    rows = [
+        {
+            "name": node.rsplit(" (", 1)[0],
+            "type": node.rsplit(" (", 1)[1].rstrip(")") if " (" in node else "",
+            "result": "failed",
+            "cause": [{"code": problem.code, "message": problem.what}],
+        }
+        for problem in error.problems
+        if problem.seed_class.startswith("EE2")
+        for node in problem.nodes
+    ]
+    if rows:
+        report = {"op": rows, "result": "failed"}
+        files.write_text(options.check_report, json.dumps(report, indent=4) + "\n")
+
+
+def _framework(framework: str) -> Problem:
+    hint = {
+        "0": "Convert the Caffe model to ONNX first; the own Caffe front end is not built yet.",
+        "1": "Export the MindSpore model to ONNX (mindspore.export(..., file_format='ONNX')).",
+        "3": "Convert the TensorFlow graph with tf2onnx (pip install tf2onnx tensorflow), then use --framework=5.",
+    }
+    return Problem(
+        "E10055",
+        f"--framework={framework} ({FRAMEWORKS[framework]}) is not supported yet.",
+        cause="This version reads ONNX models.",
+        fix=hint[framework],
+        nodes=("--framework",),
+        seed_class="EE1055",
+    )
+
+
+def _dynamic(axes: dict[str, Any]) -> Problem:
+    shapes = {name: ",".join(str(d) if isinstance(d, int) else f"<{d or 'size'}>" for d in dims) for name, dims in axes.items()}
+    example = ";".join(f"{name}:{dims}" for name, dims in shapes.items())
+    return Problem(
+        "E10001",
+        f"Value [] for parameter [input_shape] is invalid. Reason: {len(axes)} inputs have axes of unknown size: "
+        + "; ".join(f"{name} ({dims})" for name, dims in shapes.items()),
+        cause="The compiled model has fixed shapes, and the model leaves these axes open.",
+        fix=f'Give every input a shape: --input_shape="{example}" with numbers in place of <...>.',
+        nodes=tuple(axes),
+        seed_class="EE1001",
+    )
+
+
+def _unsupported(rows: list[Any]) -> list[Problem]:
+    """One problem per operator type, each naming all its nodes, in the wording users search for."""
+    by_type: dict[tuple[str, str], list[Any]] = {}
+    for row in rows:
+        by_type.setdefault((row.domain, row.op_type), []).append(row)
+    problems = []
+    for (domain, op_type), found in sorted(by_type.items()):
+        full = f"{domain or 'ai.onnx'}::{found[0].opset}::{op_type}"
+        problems.append(
+            Problem(
+                "E16002",
+                f"ATC unsupported op type: {op_type}. No parser is registered for Op [{found[0].name}, "
+                f"optype [{full}]]" + (f" and {len(found) - 1} more of its kind" if len(found) > 1 else "") + ".",
+                cause=found[0].reason or "CANN has no such operator.",
+                fix=found[0].hint or "Rewrite the node with supported operators, or let the host run it with --host_ops=true.",
+                nodes=tuple(f"{row.name} ({full})" for row in found),
+                seed_class="EE2002",
+            )
+        )
+    return problems
+
+
+def _check_writable(path: Path) -> None:
+    if path.is_dir():
+        raise AscError(Problem("E13001", f"{path} is a folder.", fix="Give --output a file name.", nodes=(str(path),)))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AscError(
+            Problem(
+                "E13001",
+                f"Cannot create the folder {path.parent}: {error.strerror}.",
+                fix="Choose an --output that can be written.",
+                nodes=("--output",),
+                seed_class="EE1001",
+            )
+        ) from error
+
+
+def _dump(job: Job, stage: str) -> None:
+    """Text of the graph after a stage, when --debug_dir is given."""
+    if job.options.debug_dir is not None:
+        text = "\n".join(f"{node}" for node in job.model.graph) + "\n"
+        order = ("parse", "optimise", "select").index(stage)
+        files.write_text(job.options.debug_dir / f"ge_graph_{order:08d}_{stage}.txt", text)
+
+
+def _dump_operators(job: Job, folder: Path) -> None:
+    """One JSON description per compiled operator."""
+    from asc_devkit.atc.describe import describe
+
+    for index, node in enumerate(job.model.graph):
+        safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in node.name or "op")[:100]
+        files.write_text(folder / f"{index:05d}_{node.op_type}_{safe}.json", json.dumps(describe(node), indent=2) + "\n")
