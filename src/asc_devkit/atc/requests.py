@@ -1,4 +1,4 @@
-"""Turning the text of --out_nodes, --output_type and --input_fp16_nodes into references to graph values."""
+"""Turning the text of --output_type and --input_fp16_nodes into references to graph values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from asc_devkit.atc.options import OUTPUT_TYPES, nearest
 from asc_devkit.errors import AscError, Problem
-from asc_devkit.ge.desc import ORIGIN_OPS, ORIGIN_TENSOR
+from asc_devkit.ge.desc import ORIGIN_OPS
 
 _DTYPES = {
     "FP32": ir.DataType.FLOAT,
@@ -18,49 +18,7 @@ _DTYPES = {
 }
 
 
-def cut_at(model: ir.Model, out_nodes: str) -> None:
-    """Make the values named in ``out_nodes`` (``node:index;...`` or tensor names) the outputs of the graph.
-
-    Raises ``AscError`` (E10016) listing every name that is not in the model.
-    """
-    by_node: dict[str, ir.Node] = {}
-    by_value: dict[str, ir.Value] = {value.name: value for value in model.graph.inputs if value.name}
-    for node in model.graph:
-        for name, _ in node.meta.get(ORIGIN_OPS, ((node.name, node.op_type),)):
-            by_node[name] = node
-        for value in node.outputs:
-            by_value[value.meta.get(ORIGIN_TENSOR, value.name)] = value
-    outputs: list[ir.Value] = []
-    problems: list[Problem] = []
-    for item in filter(None, (part.strip() for part in out_nodes.split(";"))):
-        name, _, index = item.rpartition(":")
-        value: ir.Value | None = None
-        if name in by_node and index.isdigit() and int(index) < len(by_node[name].outputs):
-            value = by_node[name].outputs[int(index)]
-        elif item in by_value:
-            value = by_value[item]
-        if value is None:
-            problems.append(_no_such_node(item, name or item, [*by_node, *by_value]))
-        elif value not in outputs:
-            outputs.append(value)
-    if problems:
-        raise AscError(problems)
-    if outputs:
-        model.graph.outputs[:] = outputs
-
-
-def _no_such_node(item: str, name: str, names: list[str]) -> Problem:
-    return Problem(
-        "E10016",
-        f"Opname [{item}] set by parameter [out_nodes] is not in the model.",
-        cause="The node or output name is misspelt, the output index is too large, or the node was a constant.",
-        fix=nearest(name, names) or "`asc om show` or netron list the node names; write node:index or a tensor name.",
-        nodes=(item,),
-        seed_class="EE1016",
-    )
-
-
-def output_types(graph: ir.Graph, text: str, input_format: str = "NCHW") -> dict[int, ir.DataType]:
+def output_types(graph: ir.Graph, text: str) -> dict[int, ir.DataType]:
     """Output index -> wanted element type, from ``FP16``, ``name:FP16`` or ``node:index:FP16`` (separated by ``;``)."""
     wanted: dict[int, ir.DataType] = {}
     problems: list[Problem] = []

@@ -43,25 +43,27 @@ def parse(options: Options, log: ConversionLog) -> Job:
         log.warning(warning)
     if options.framework != "5":
         raise AscError(_framework(options.framework))
-    from asc_devkit.frontends import shapes
     from asc_devkit.frontends.onnx import load
+    from asc_devkit.frontends.shapes import parse_input_shape
     from asc_devkit.ops.infer import infer
 
-    loaded = load(options.model, input_shapes=shapes.parse(options.input_shape) if options.input_shape else None)
+    loaded = load(
+        options.model,
+        input_shapes=parse_input_shape(options.input_shape) if options.input_shape else None,
+        out_nodes=options.out_nodes.split(";") if options.out_nodes else None,
+    )
     for warning in loaded.warnings:
-        log.warning(str(warning))
-    if loaded.dynamic:
-        raise AscError(_dynamic(loaded.dynamic))
+        log.warning(warning)
     model = loaded.model
-    if options.out_nodes:
-        requests.cut_at(model, options.out_nodes)
-        passes.remove_unused(model)
+    if loaded.dynamic:
+        raise AscError(_dynamic([v for v in model.graph.inputs if v.name in loaded.dynamic]))
     infer(model)
-    job = Job(options, resolution.soc, model, opset=loaded.facts.opset)
-    job.counts["original"] = loaded.facts.node_count
+    original = loaded.original
+    job = Job(options, resolution.soc, model, opset=original.opset)
+    job.counts["original"] = sum(count for kind, count in original.nodes.items() if kind != "Constant")
     log.info(
-        f"{options.model}: {loaded.facts.node_count} operators, opset {loaded.facts.opset}, "
-        f"IR {loaded.facts.ir_version}, by {loaded.facts.producer or 'unknown producer'}"
+        f"{options.model}: {job.counts['original']} operators, opset {original.opset}, "
+        f"IR {original.ir_version}, by {original.producer or 'an unknown producer'}"
     )
     for value in model.graph.inputs:
         log.info(f"input {value.name}: {value.dtype} {list(value.shape or ())}")
@@ -72,7 +74,7 @@ def parse(options: Options, log: ConversionLog) -> Job:
 def optimise(job: Job, log: ConversionLog) -> None:
     """Graph passes; logs how often each matched and which of the user's nodes are gone."""
     options = job.options
-    switches = passes.Switches.load(options.fusion_switch_file, options.optimization_switch)
+    switches = passes.Switches.load(options.fusion_switch_file or "", options.optimization_switch)
     if options.oo_level == "O1":
         switches = switches.only_basic()
     if not options.oo_constant_folding:
@@ -216,16 +218,19 @@ def _framework(framework: str) -> Problem:
     )
 
 
-def _dynamic(axes: dict[str, Any]) -> Problem:
-    shapes = {name: ",".join(str(d) if isinstance(d, int) else f"<{d or 'size'}>" for d in dims) for name, dims in axes.items()}
+def _dynamic(inputs: list[ir.Value]) -> Problem:
+    shapes = {
+        value.name or "": ",".join(str(d) if isinstance(d, int) else f"<{d.value or 'size'}>" for d in value.shape or ())
+        for value in inputs
+    }
     example = ";".join(f"{name}:{dims}" for name, dims in shapes.items())
     return Problem(
         "E10001",
-        f"Value [] for parameter [input_shape] is invalid. Reason: {len(axes)} inputs have axes of unknown size: "
+        f"Value [] for parameter [input_shape] is invalid. Reason: {len(inputs)} inputs have axes of unknown size: "
         + "; ".join(f"{name} ({dims})" for name, dims in shapes.items()),
         cause="The compiled model has fixed shapes, and the model leaves these axes open.",
         fix=f'Give every input a shape: --input_shape="{example}" with numbers in place of <...>.',
-        nodes=tuple(axes),
+        nodes=tuple(shapes),
         seed_class="EE1001",
     )
 
