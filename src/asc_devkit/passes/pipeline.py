@@ -1,0 +1,99 @@
+"""The order of the passes, and ``optimise``: everything the optimise stage does to a model."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import onnx_ir as ir
+
+from asc_devkit.passes import casts, dead_code, duplicates, fold, no_ops, reshapes, transposes
+from asc_devkit.passes.declare import GraphPass, NodePass, Pass
+from asc_devkit.passes.editor import Editor
+from asc_devkit.passes.engine import run
+from asc_devkit.passes.report import FusionReport
+from asc_devkit.passes.switches import Switches
+
+MAX_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class PassContext:
+    """What passes may depend on: the user's switches and the chip's full name (None: any chip)."""
+
+    switches: Switches = field(default_factory=Switches)
+    soc: str | None = None
+
+
+@lru_cache(maxsize=1)
+def all_passes() -> tuple[Pass, ...]:
+    """Every pass, in the order of the documentation."""
+    return (*_CLEANING, *_FUSION, *_WHOLE)
+
+
+_CLEANING: tuple[NodePass, ...] = (
+    dead_code.CondRemove(),
+    fold.ConstantFolding(),
+    no_ops.Identity(),
+    no_ops.DropOut(),
+    no_ops.NoUseReshapeRemove(),
+    no_ops.UnchangedTransposeRemove(),
+    no_ops.ShapeOperateOpRemove(),
+    no_ops.NeutralElement(),
+    casts.CastRemove(),
+    reshapes.ReshapeRemove(),
+    transposes.TransOpSymmetryElimination(),
+    transposes.Dim1TransposeToSqueeze(),
+)
+_FUSION: tuple[NodePass, ...] = ()
+_WHOLE: tuple[GraphPass, ...] = (
+    duplicates.RemoveSameConst(),
+    duplicates.CommonSubexpressionElimination(),
+    dead_code.Prune(),
+)
+
+
+def optimise(model: ir.Model, context: PassContext | None = None) -> FusionReport:
+    """Run all passes the switches allow on ``model`` in place; shapes must have been inferred.
+
+    The result computes the same outputs under the same names (each pass states what may change in the last bits) and can
+    be executed by ONNX Runtime.
+    """
+    context = context or PassContext()
+    allowed = [p for p in all_passes() if context.switches.allows(p)]
+    report = FusionReport.for_passes(allowed)
+    started = time.perf_counter()
+    report.nodes_before = _count(model)
+    ed = Editor(model)
+    cleaning = [p for p in _CLEANING if p in allowed]
+    fusion = [p for p in _FUSION if p in allowed]
+    whole = [p for p in _WHOLE if p in allowed]
+    _whole(whole, ed, report)
+    run(cleaning, ed, report)
+    for _ in range(MAX_ROUNDS):
+        before = len(ed.rewrites)
+        run([*cleaning, *fusion], ed, report)
+        _whole(whole, ed, report)
+        if len(ed.rewrites) == before:
+            break
+    report.rewrites = ed.rewrites
+    report.nodes_after = _count(model)
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+def _whole(passes: list[GraphPass], ed: Editor, report: FusionReport) -> None:
+    for item in passes:
+        started = time.perf_counter()
+        before = len(ed.rewrites)
+        for graph in list(ed.model.graphs()):
+            item.run(graph, ed)
+        count = report.count(item.name)
+        count.effect_times += len(ed.rewrites) - before
+        count.match_times += len(ed.rewrites) - before
+        count.seconds += time.perf_counter() - started
+
+
+def _count(model: ir.Model) -> int:
+    return sum(1 for g in model.graphs() for n in g if n.op_type != "Constant")

@@ -1,0 +1,68 @@
+"""Transposes that cancel, merge, or move only dimensions of length 1."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from asc_devkit.passes.declare import NodePass, Outcome
+from asc_devkit.passes.editor import Editor
+from asc_devkit.passes.reshapes import reshape
+
+
+def perm_of(node: ir.Node, ed: Editor) -> list[int] | None:
+    """Permutation of a Transpose (the default reverses all axes), None when the rank is unknown."""
+    perm = ed.attr(node, "perm")
+    if perm is not None:
+        return list(perm)
+    rank = ed.rank(node.inputs[0])
+    return None if rank is None else list(range(rank - 1, -1, -1))
+
+
+def inverse(perm: list[int]) -> list[int]:
+    result = [0] * len(perm)
+    for i, p in enumerate(perm):
+        result[p] = i
+    return result
+
+
+class TransOpSymmetryElimination(NodePass):
+    """Transpose(Transpose(x, p), q) -> Transpose(x, p[q]), or x when p[q] is the identity."""
+
+    name = "TransOpSymmetryEliminationPass"
+    ops = ("Transpose",)
+
+    def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
+        inner = ed.producer(node.inputs[0], "Transpose")
+        if inner is None:
+            return Outcome.NONE
+        source, first, second = inner.inputs[0], perm_of(inner, ed), perm_of(node, ed)
+        if source is None or first is None or second is None or len(first) != len(second):
+            return Outcome.MATCHED
+        if not ed.dominates(source, node):
+            return Outcome.MATCHED
+        perm = [first[p] for p in second]
+        if perm == list(range(len(perm))):
+            if not ed.can_replace(node.outputs[0], source):
+                return Outcome.MATCHED
+            ed.replace(node.outputs[0], source)
+        else:
+            ed.replace(node.outputs[0], ed.op("Transpose", [source], {"perm": perm}, name=node.name or ""))
+        return Outcome.CHANGED
+
+
+class Dim1TransposeToSqueeze(NodePass):
+    """Transpose that keeps the order of all dimensions longer than 1 -> Reshape (no data moves)."""
+
+    name = "Dim1TransposeToSqueezePass"
+    ops = ("Transpose",)
+
+    def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
+        dims, perm = ed.dims(node.inputs[0]), perm_of(node, ed)
+        if dims is None or perm is None or node.inputs[0] is None:
+            return Outcome.NONE
+        moved = [p for p in perm if dims[p] != 1]
+        if moved != sorted(moved) or perm == sorted(perm):
+            return Outcome.NONE
+        after = tuple(dims[p] for p in perm)
+        ed.replace(node.outputs[0], reshape(ed, node.inputs[0], after, node))
+        return Outcome.CHANGED
