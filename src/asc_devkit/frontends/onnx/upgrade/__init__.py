@@ -1,0 +1,76 @@
+"""Operators of any opset rewritten to the canonical one, by the adapters of one table.
+
+An adapter is a small function for one operator and one opset step; it edits the node in place. What it cannot convert
+exactly it refuses, and the refusal names the node. Called by ``load``.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from asc_devkit.frontends.onnx.findings import Findings
+from asc_devkit.frontends.onnx.names import Names
+from asc_devkit.frontends.onnx.schema import Facts, facts, first_version, violations
+from asc_devkit.frontends.onnx.upgrade.edit import Edit, Refusal
+from asc_devkit.frontends.onnx.upgrade.table import DOWN, UP
+from asc_devkit.frontends.onnx.upgrade.types import Types
+from asc_devkit.ops.catalogue import CANONICAL_OPSET
+
+CANONICAL_IR: int = 11  # the IR version that came with opset 23
+
+__all__ = ["upgrade"]
+
+
+def upgrade(model: ir.Model, names: Names, findings: Findings, warnings: list[str]) -> None:
+    """Bring every standard node of the model and its subgraphs to ``CANONICAL_OPSET``, in place.
+
+    Also checks each node against its operator's schema at the opset it was written for. Faults go to ``findings``.
+    """
+    types = Types(model.graph)
+    for graph in (model.graph, *model.graph.subgraphs()):
+        for node in list(graph):
+            if node.domain == "":
+                _node(node, types, names, findings, warnings)
+    if findings.counts:
+        return
+    model.graph.opset_imports[""] = CANONICAL_OPSET
+    model.ir_version = CANONICAL_IR
+
+
+def _node(node: ir.Node, types: Types, names: Names, findings: Findings, warnings: list[str]) -> None:
+    version = node.version or CANONICAL_OPSET
+    form = facts(node.op_type, version)
+    if form is None:
+        form = _newer_form(node, version, warnings)
+        if form is None:  # not a standard operator at all: named by the stage that lists unsupported operators
+            node.version = None
+            return
+        version = form.since
+    faults = violations(node, form)
+    for kind, sentence in faults:
+        findings.add(kind, sentence)
+    if faults:
+        return
+    edit = Edit(node, types, names, warnings)
+    try:
+        if version < 6 and "consumed_inputs" in form.attributes:
+            edit.pop("consumed_inputs")
+        for since, adapt in UP.get(node.op_type, ()):
+            if since > version:
+                adapt(edit)
+        if form.since > CANONICAL_OPSET and node.op_type in DOWN:
+            DOWN[node.op_type](edit)
+    except Refusal as refusal:
+        findings.add("convert", f"{node.op_type} {node.name!r} (opset {version}): {refusal}")
+    node.version = None
+
+
+def _newer_form(node: ir.Node, version: int, warnings: list[str]) -> Facts | None:
+    first = first_version(node.op_type)
+    if first is None or first <= version:
+        return None
+    warnings.append(
+        f"{node.op_type} {node.name!r} exists since opset {first} but the model is written for opset {version}; "
+        f"it is taken as opset {first}"
+    )
+    return facts(node.op_type, first)
