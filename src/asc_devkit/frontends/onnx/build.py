@@ -178,8 +178,11 @@ class _Builder:
         kind = proto.WhichOneof("value")
         if kind == "tensor_type" and proto.tensor_type.elem_type in _TENSOR_TYPES:
             value.type = _TENSOR_TYPES[proto.tensor_type.elem_type]
-            if with_shape and proto.tensor_type.HasField("shape"):
-                value.shape = _shape(proto.tensor_type.shape)
+            if proto.tensor_type.HasField("shape"):
+                shape = _shape(proto.tensor_type.shape)
+                # In bodies only what cannot go stale is kept: loop counters and conditions, which runtimes insist on.
+                if with_shape or list(shape) in ([], [1]):
+                    value.shape = shape
         elif role:
             what = "no known element type" if kind in (None, "tensor_type") else f"type {kind.removesuffix('_type')}"
             if role == "input" or kind not in (None, "tensor_type"):

@@ -24,22 +24,15 @@ class Facts:
     max_outputs: int
     required_inputs: tuple[int, ...]
     attributes: Mapping[str, tuple[int, bool]]  # name -> (AttributeType, required)
-    deprecated: bool
 
 
 @lru_cache(maxsize=4096)
 def facts(op_type: str, version: int) -> Facts | None:
-    """The form of a standard operator (domain "") that opset ``version`` uses; None when it has none."""
+    """The form of a standard operator (domain "") at opset ``version``, deprecated or not; None when it has none."""
     try:
         schema = defs.get_schema(op_type, version, "")
     except defs.SchemaError:
         return None
-    deprecated = schema.deprecated
-    if deprecated:  # still found in files; its last form tells what was meant
-        try:
-            schema = defs.get_schema(op_type, schema.since_version - 1, "")
-        except defs.SchemaError:
-            return None
     single = defs.OpSchema.FormalParameterOption.Single
     return Facts(
         schema.since_version,
@@ -49,7 +42,6 @@ def facts(op_type: str, version: int) -> Facts | None:
         schema.max_output,
         tuple(i for i, parameter in enumerate(schema.inputs) if parameter.option == single),
         {name: (_number(a.type), a.required) for name, a in schema.attributes.items()},
-        deprecated,
     )
 
 

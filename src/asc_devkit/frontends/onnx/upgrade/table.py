@@ -12,9 +12,11 @@ from typing import Final
 
 from asc_devkit.frontends.onnx.upgrade import broadcast, control, down, inputs, normalize, resize
 from asc_devkit.frontends.onnx.upgrade.edit import Edit
+from asc_devkit.ops.catalogue import CANONICAL_OPSET
 
 Adapter = Callable[[Edit], None]
 
+_GONE: Final = CANONICAL_OPSET + 100  # operators that were removed: converted whatever the model's opset says
 _BINARY: Final = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less")
 _REDUCTIONS: Final = tuple(
     f"Reduce{name}" for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
@@ -47,7 +49,7 @@ UP: Final[Mapping[str, tuple[tuple[int, Adapter], ...]]] = {
     "Resize": ((11, resize.resize_10), (13, resize.resize_11)),
     "RoiAlign": ((16, inputs.roi_align_mode),),
     "Scan": ((9, control.batched_scan),),
-    "Scatter": ((11, inputs.scatter_elements),),
+    "Scatter": ((_GONE, inputs.scatter_elements),),
     "Selu": ((6, inputs.selu_defaults),),
     "Slice": ((10, inputs.slice_to_inputs),),
     "Split": ((2, inputs.split_1), (13, inputs.split_to_input), (18, inputs.split_num_outputs)),
@@ -55,7 +57,7 @@ UP: Final[Mapping[str, tuple[tuple[int, Adapter], ...]]] = {
     "Tile": ((6, inputs.tile_axis),),
     "TopK": ((10, inputs.k_to_input),),
     "Unsqueeze": ((13, inputs.axes_to_input),),
-    "Upsample": ((7, resize.upsample_1), (9, resize.upsample_7), (10, resize.upsample_to_resize)),
+    "Upsample": ((7, resize.upsample_1), (9, resize.upsample_7), (_GONE, resize.upsample_to_resize)),
 }
 
 DOWN: Final[Mapping[str, Adapter]] = {
