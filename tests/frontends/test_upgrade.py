@@ -96,7 +96,7 @@ def _binary() -> list[Case]:
 
 def _reductions() -> list[Case]:
     cases = []
-    for op in "L1 L2 LogSum LogSumExp Max Mean Min Prod SumSquare Sum".split():
+    for op in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare", "Sum"):
         opset = 11 if op == "Sum" else 13
         for label, attrs in (("all", {}), ("axes", {"axes": [1, -1]}), ("flat", {"axes": [2], "keepdims": 0})):
             node = Node(f"Reduce{op}", ["x"], ["y"], **attrs)
@@ -110,11 +110,11 @@ def _softmaxes() -> list[Case]:
         for axis in (0, 1, 2, 3, -1, -3):
             node = Node(op, ["x"], ["y"], axis=axis)
             cases.append(Case(f"{op}-axis{axis}", 11, [node], {"x": X4}))
-        cases.append(Case(f"{op}-default", 9, [Node(op, ["x"], ["y"])], {"x": X4}, lambda x, o=op: _softmax_2d(x, 1, o)))
-        open_rank = [Node("Reshape", ["x", "s"], ["r"]), Node(op, ["r"], ["y"])]
         cases.append(
-            Case(f"{op}-unknown-rank", 11, open_rank, {"x": X4, "s": i64(2, 3, 20)}, declare={"s": ["n"]})
+            Case(f"{op}-default", 9, [Node(op, ["x"], ["y"])], {"x": X4}, lambda x, o=op: _softmax_2d(x, 1, o))
         )
+        open_rank = [Node("Reshape", ["x", "s"], ["r"]), Node(op, ["r"], ["y"])]
+        cases.append(Case(f"{op}-unknown-rank", 11, open_rank, {"x": X4, "s": i64(2, 3, 20)}, declare={"s": ["n"]}))
         cases.append(Case(f"{op}-image-logits", 11, [Node(op, ["x"], ["y"])], {"x": rnd(2, 7, 1, 1)}))
     return cases
 
@@ -181,7 +181,8 @@ CASES: list[Case] = [
     Case("BatchNormalization-7-activations", 7, [Node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"],
          spatial=0)], {"x": X4}, lambda x: 2 * (x - POSITIVE[0]) / np.sqrt(POSITIVE[1] + 1e-5) + POSITIVE[1],
          {"s": np.full((3, 4, 5), 2, np.float32), "b": POSITIVE[1], "m": POSITIVE[0], "v": POSITIVE[1]}),
-    Case("BatchNormalization-9", 9, [Node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"])], {"x": X4}, None, BN),
+    Case("BatchNormalization-9", 9, [Node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"])], {"x": X4}, None,
+         BN),
     Case("BatchNormalization-9-idle-outputs", 9, [Node("BatchNormalization", ["x", "s", "b", "m", "v"],
          ["y", "o1", "o2", "o3", "o4"])], {"x": X4}, lambda x: _bn(x, **BN), BN),
     Case("Cast-1", 5, [Node("Cast", ["x"], ["y"], to="INT32")], {"x": X4 * 9}, lambda x: x.astype(np.int32)),
@@ -194,7 +195,8 @@ CASES: list[Case] = [
          {"x": X4, "s": i64(-1)}, declare={"s": ["n"]}),
     Case("Clip-6-double", 9, [Node("Clip", ["x"], ["y"], min=-0.5)], {"x": rnd(4, dtype=np.float64)},
          lambda x: np.maximum(x, np.float64(np.float32(-0.5)))),
-    Case("Concat-1-default-axis", 3, [Node("Concat", ["x", "x"], ["y"])], {"x": X4}, lambda x: np.concatenate([x, x], 1)),
+    Case("Concat-1-default-axis", 3, [Node("Concat", ["x", "x"], ["y"])], {"x": X4},
+         lambda x: np.concatenate([x, x], 1)),
     Case("DFT-17", 17, [Node("DFT", ["x"], ["y"], axis=1)], {"x": rnd(2, 8, 3, 1)}),
     Case("DFT-17-default-axis", 17, [Node("DFT", ["x"], ["y"])], {"x": rnd(2, 8, 3, 1)}),
     Case("DFT-17-length", 17, [Node("DFT", ["x", "n"], ["y"])], {"x": rnd(2, 8, 3, 1)}, None,
@@ -308,12 +310,15 @@ def test_the_upgraded_model_computes_what_the_original_did(case: Case, tmp_path:
 
 REFUSED = [
     ("computed Resize-10 scales", 10, Node("Resize", ["x", "s"], ["y"], name="bad"), {"x": X4, "s": rnd(4)}),
-    ("BatchNormalization in training", 6, Node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"], name="bad"), {"x": X4, **BN}),
+    ("BatchNormalization in training", 6, Node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"], name="bad"),
+     {"x": X4, **BN}),
     ("Dropout-7 mask", 7, Node("Dropout", ["x"], ["", "y"], name="bad"), {"x": X4}),
-    ("broadcast to nowhere", 6, Node("Add", ["x", "b"], ["y"], broadcast=1, axis=3, name="bad"), {"x": X4, "b": rnd(4, 5)}),
+    ("broadcast to nowhere", 6, Node("Add", ["x", "b"], ["y"], broadcast=1, axis=3, name="bad"),
+     {"x": X4, "b": rnd(4, 5)}),
     ("fractional p", 1, Node("GlobalLpPool", ["x"], ["y"], p=1.5, name="bad"), {"x": X4}),
     ("unknown Cast-1 type", 5, Node("Cast", ["x"], ["y"], to="FLOAT33", name="bad"), {"x": X4}),
-    ("sliding window", 25, Node("Attention", ["q", "q", "q"], ["y"], left_window_size=2, name="bad"), {"q": rnd(1, 2, 3, 4)}),
+    ("sliding window", 25, Node("Attention", ["q", "q", "q"], ["y"], left_window_size=2, name="bad"),
+     {"q": rnd(1, 2, 3, 4)}),
     ("float floor remainder", 28, Node("Mod", ["x", "x"], ["y"], name="bad"), {"x": X4}),
     ("signed shift", 28, Node("BitShift", ["x", "x"], ["y"], direction="LEFT", name="bad"), {"x": i64(1, 2)}),
 ]  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from asc_devkit.frontends.onnx.findings import text
 from asc_devkit.frontends.onnx.tensors import BadTensor, TensorReader
 
 _T = onnx.AttributeProto
@@ -37,7 +38,7 @@ def attribute(proto: onnx.AttributeProto, reader: TensorReader, build: BuildGrap
     """
     kind, name = proto.type or _guess(proto), proto.name
     if proto.ref_attr_name:
-        return ir.RefAttr(name, proto.ref_attr_name, ir.AttributeType(kind))
+        return ir.RefAttr(name, text(proto.ref_attr_name), ir.AttributeType(kind))
     if kind == _T.INT:
         return ir.AttrInt64(name, proto.i)
     if kind == _T.INTS:

@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from asc_devkit.frontends.onnx.attributes import BadAttribute, attribute, constant
-from asc_devkit.frontends.onnx.findings import Findings
+from asc_devkit.frontends.onnx.findings import Findings, text
 from asc_devkit.frontends.onnx.schema import NEWEST_OPSET
 from asc_devkit.frontends.onnx.tensors import BadTensor, TensorReader
 
@@ -41,8 +41,8 @@ def build(proto: onnx.ModelProto, reader: TensorReader, findings: Findings) -> i
     return ir.Model(
         graph,
         ir_version=proto.ir_version,
-        producer_name=proto.producer_name or None,
-        producer_version=proto.producer_version or None,
+        producer_name=str(proto.producer_name) or None,
+        producer_version=str(proto.producer_version) or None,
         functions=tuple(unique.values()),
     )
 
@@ -50,7 +50,7 @@ def build(proto: onnx.ModelProto, reader: TensorReader, findings: Findings) -> i
 def _opsets(imports: Sequence[onnx.OperatorSetIdProto], owner: str, findings: Findings) -> dict[str, int]:
     opsets: dict[str, int] = {}
     for entry in imports:
-        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        domain = "" if entry.domain == "ai.onnx" else text(entry.domain)
         if domain in opsets and opsets[domain] != entry.version:
             findings.add("opset", f"{owner} imports {domain or 'ai.onnx'!r} as {opsets[domain]} and as {entry.version}")
         if domain == "" and not 1 <= entry.version <= NEWEST_OPSET:
@@ -60,16 +60,17 @@ def _opsets(imports: Sequence[onnx.OperatorSetIdProto], owner: str, findings: Fi
 
 
 def _function(proto: onnx.FunctionProto, reader: TensorReader, findings: Findings) -> ir.Function:
-    label = f"function {proto.domain}::{proto.name}"
+    domain, name, overload = text(proto.domain), text(proto.name), text(proto.overload)
+    label = f"function {domain}::{name}"
     opsets = _opsets(proto.opset_import, label, findings)
     builder = _Builder(reader, findings, opsets, in_function=True)
     graph = builder.function_graph(proto, label)
     graph.opset_imports.update(opsets)
-    attributes = [ir.Attr(name, ir.AttributeType.UNDEFINED, None) for name in proto.attribute]
+    attributes = [ir.Attr(text(a), ir.AttributeType.UNDEFINED, None) for a in proto.attribute]
     attributes += builder.attributes(proto.attribute_proto, label)
     if builder.standard_nodes and "" not in opsets:
         findings.add("opset", f"{label} uses standard operators but imports no opset for them")
-    return ir.Function(proto.domain, proto.name, proto.overload, graph=graph, attributes=attributes)
+    return ir.Function(domain, name, overload, graph=graph, attributes=attributes)
 
 
 @dataclass
@@ -103,7 +104,9 @@ class _Builder:
         self.scopes.pop()
         results = set(outputs)
         used = [v for v in initializers if v.uses() or v in results]
-        return ir.Graph(inputs, outputs, nodes=nodes, initializers=used, name=proto.name or "body"), scope.captured
+        return ir.Graph(
+            inputs, outputs, nodes=nodes, initializers=used, name=text(proto.name) or "body"
+        ), scope.captured
 
     def function_graph(self, proto: onnx.FunctionProto, label: str) -> ir.Graph:
         scope = _Scope()
@@ -123,7 +126,7 @@ class _Builder:
         return ir.Graph(inputs, outputs, nodes=nodes, name=label)
 
     def _define(self, value: ir.Value, scope: _Scope) -> None:
-        name = value.name or ""
+        name = text(value.name)
         if name in scope.values:
             self.findings.add("duplicate", name)
         scope.values[name] = value
@@ -221,7 +224,7 @@ class _Builder:
             if not proto.op_type:
                 self.findings.add("unnamed", f"a node of the {label} without an operator type ({proto.name!r})")
                 continue
-            names = list(proto.output)
+            names = [text(name) for name in proto.output]
             if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx") and not self.in_function:
                 if len(names) == 1 and names[0]:
                     value = self._constant(partial(self._constant_node, proto, names[0]), names[0])
@@ -251,20 +254,20 @@ class _Builder:
         for index, (proto, outputs) in enumerate(declared):
             uses: set[ir.Value] = set()
             inputs = [self._input(name, proto, uses) for name in proto.input]
-            domain = "" if proto.domain == "ai.onnx" else proto.domain
+            domain = "" if proto.domain == "ai.onnx" else text(proto.domain)
             self.standard_nodes += domain == ""
             attributes = self.attributes(proto.attribute, f"{proto.op_type} {proto.name!r}", uses)
             version = self.opsets.get("") if domain == "" else None
             nodes.append(
                 ir.Node(
                     domain,
-                    proto.op_type,
+                    text(proto.op_type),
                     inputs,
                     attributes,
-                    overload=proto.overload,
+                    overload=text(proto.overload),
                     outputs=outputs,
                     version=version,
-                    name=proto.name,
+                    name=text(proto.name),
                 )
             )
             before = {position[v] for v in uses if v in position}
@@ -305,7 +308,7 @@ class _Builder:
             return graph
 
         for proto in protos:
-            name = proto.name
+            name = text(proto.name)
             if not name:
                 self.findings.add("unnamed", f"an attribute of {label} without a name")
                 continue
@@ -366,5 +369,5 @@ def _shape(proto: onnx.TensorShapeProto) -> ir.Shape:
         if dim.WhichOneof("value") == "dim_value":
             dims.append(dim.dim_value if dim.dim_value > 0 else None)
         else:
-            dims.append(dim.dim_param or None)
+            dims.append(text(dim.dim_param) or None)
     return ir.Shape(dims)

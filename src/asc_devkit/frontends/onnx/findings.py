@@ -60,6 +60,17 @@ KINDS: Final[Mapping[str, tuple[str, str, str, str]]] = {
 }
 
 
+class NotText(Exception):
+    """A name in the file is not UTF-8; protobuf hands such names over as bytes."""
+
+
+def text(value: object) -> str:
+    """The name if it is one. Raises ``NotText``."""
+    if isinstance(value, str):
+        return value
+    raise NotText(repr(value)[:100])
+
+
 def fault(code: str, what: str, fix: str, *nodes: str, cause: str = "") -> Problem:
     """A problem of the parse stage; names are shortened to what a terminal can bear."""
     return Problem(code, what, cause, fix, tuple(name[:300] for name in nodes), "EE1")

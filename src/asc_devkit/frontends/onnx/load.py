@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.frontends.onnx.bind import Dynamic, bind_shapes, select_outputs
 from asc_devkit.frontends.onnx.build import build
-from asc_devkit.frontends.onnx.findings import Findings, fault
+from asc_devkit.frontends.onnx.findings import Findings, NotText, fault, text
 from asc_devkit.frontends.onnx.inline import inline
 from asc_devkit.frontends.onnx.names import name_everything
 from asc_devkit.frontends.onnx.sniff import HEAD_BYTES, foreign, is_onnx_text_syntax, looks_like_onnx_text
@@ -79,8 +79,8 @@ def load(
         proto, reader = _parse(path, data)
         original = _original(path, len(data), proto)
         model, dynamic = _canonical(proto, reader, warnings, input_shapes or {}, out_nodes)
-    except UnicodeDecodeError as error:
-        raise AscError(_damaged(path, f"a name in it is not UTF-8 text ({error.reason})")) from error
+    except NotText as error:
+        raise AscError(_damaged(path, f"a name in it is not UTF-8 text: {error}")) from error
     except RecursionError as error:
         raise AscError(_damaged(path, "its subgraphs or functions are nested too deeply")) from error
     return Loaded(model, tuple(warnings), original, dynamic)
@@ -172,11 +172,11 @@ def _from_text(path: Path, data: bytes | mmap) -> bytes:
     if len(data) > MAX_TEXT_BYTES:
         raise AscError(_damaged(path, "textual models are limited to 64 MiB", fix="save it as binary .onnx"))
     try:
-        text = bytes(data).decode()
+        content = bytes(data).decode()
         if is_onnx_text_syntax(bytes(data[:HEAD_BYTES])):
-            proto = onnx.parser.parse_model(text)
+            proto = onnx.parser.parse_model(content)
         else:
-            proto = text_format.Parse(text, onnx.ModelProto())
+            proto = text_format.Parse(content, onnx.ModelProto())
     except (onnx.parser.ParseError, text_format.ParseError, UnicodeDecodeError, ValueError) as error:
         raise AscError(_damaged(path, f"the text cannot be parsed: {str(error).strip()[:300]}")) from error
     return bytes(proto.SerializeToString())
@@ -191,8 +191,8 @@ def _original(path: Path, size: int, proto: onnx.ModelProto) -> Original:
     stack = [proto.graph.node, *(f.node for f in proto.functions)]
     while stack:
         for node in stack.pop():
-            domain = node.domain
-            counts[node.op_type if domain in ("", "ai.onnx") else f"{domain}::{node.op_type}"] += 1
+            kind, domain = text(node.op_type), node.domain
+            counts[kind if domain in ("", "ai.onnx") else f"{domain}::{kind}"] += 1
             for item in node.attribute:
                 if item.HasField("g"):
                     stack.append(item.g.node)
@@ -208,8 +208,8 @@ def _original(path: Path, size: int, proto: onnx.ModelProto) -> Original:
         producer=f"{proto.producer_name} {proto.producer_version}".strip(),
         nodes=dict(counts),
         functions=len(proto.functions),
-        inputs={i.name: _declared(i) for i in proto.graph.input if i.name not in weights},
-        outputs=tuple(o.name for o in proto.graph.output),
+        inputs={text(i.name): _declared(i) for i in proto.graph.input if i.name not in weights},
+        outputs=tuple(text(o.name) for o in proto.graph.output),
     )
 
 
@@ -221,5 +221,5 @@ def _declared(info: onnx.ValueInfoProto) -> tuple[str, tuple[int | str | None, .
         return kind, None
     dims: list[int | str | None] = []
     for dim in tensor.shape.dim:
-        dims.append(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None)
+        dims.append(dim.dim_value if dim.HasField("dim_value") else text(dim.dim_param) or None)
     return kind, tuple(dims)

@@ -86,7 +86,7 @@ def foreign(head: bytes, size: int, path: Path) -> Foreign | None:
     text = _as_text(head)
     if text is not None:
         for pattern, what, fix in _TEXT:
-            if re.match(r"\s*" + pattern, text, re.IGNORECASE):
+            if re.match(rf"\s*(?:{pattern})", text, re.IGNORECASE):
                 return Foreign(what, fix)
         if not looks_like_onnx_text(head):
             return Foreign("a text file", "give the binary .onnx model")
@@ -98,8 +98,9 @@ def looks_like_onnx_text(head: bytes) -> bool:
     text = _as_text(head)
     if text is None:
         return False
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    return bool(lines) and re.match(r"\s*(<|ir_version|producer_name|graph\s*\{|opset_import)", lines[0]) is not None
+    text = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE)
+    start = r"\s*(<\s*(\w+\s*:|>)|ir_version\s*:|producer_name\s*:|(graph|opset_import)\s*\{)"
+    return re.match(start, text) is not None
 
 
 def is_onnx_text_syntax(head: bytes) -> bool:

@@ -19,7 +19,7 @@ import onnx
 import onnx_ir as ir
 
 from asc_devkit.errors import Problem
-from asc_devkit.frontends.onnx.findings import fault
+from asc_devkit.frontends.onnx.findings import fault, text
 from asc_devkit.frontends.onnx.wire import Span, Split
 
 MAX_RANK: Final = 32
@@ -106,7 +106,7 @@ class TensorReader:
     def _span(self, proto: onnx.TensorProto) -> Span | None:
         prefix = f"{self.split.token}:"
         for entry in reversed(proto.external_data):
-            if entry.key == "location" and entry.value.startswith(prefix):
+            if entry.key == "location" and text(entry.value).startswith(prefix):
                 return self.split.spans[int(entry.value[len(prefix) :])]
         return None
 
@@ -122,14 +122,14 @@ class TensorReader:
     def _external(
         self, proto: onnx.TensorProto, dtype: ir.DataType, dims: tuple[int, ...], count: int, name: str
     ) -> ir.TensorProtocol | None:
-        entries = {entry.key: entry.value for entry in proto.external_data}
+        entries = {text(entry.key): text(entry.value) for entry in proto.external_data}
         location = entries.get("location", "")
         numbers = {}
         for key in ("offset", "length"):
-            text = entries.get(key) or "0"
-            if not (text.isascii() and text.isdigit() and len(text) < 19):
-                raise BadTensor(f"has an external data {key} that is no number: {text[:40]!r}")
-            numbers[key] = int(text)
+            number = entries.get(key) or "0"
+            if not (number.isascii() and number.isdigit() and len(number) < 20):
+                raise BadTensor(f"has an external data {key} that is no number: {number[:40]!r}")
+            numbers[key] = int(number)
         size = byte_count(dtype, count)
         if entries.get("length") and numbers["length"] != size:
             raise BadTensor(f"announces {numbers['length']} bytes of external data, its dimensions need {size}")
