@@ -6,14 +6,14 @@ the same rewrite, so a pass only says what replaces what.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from asc_devkit.errors import AscError
-from asc_devkit.ge.desc import ORIGIN_OPS, ORIGIN_TENSOR, PASSES
+from asc_devkit.ge.desc import GROUP, ORIGIN_OPS, ORIGIN_TENSOR, PASSES
 from asc_devkit.ops.infer import infer_node
 from asc_devkit.passes.report import Rewrite
 
@@ -31,6 +31,7 @@ class Editor:
         self.rewrites: list[Rewrite] = []
         self.growth = 0  # bytes by which folded constants exceed what they replaced
         self._pass = ""
+        self._groups = 0
         self._anchor: ir.Node | None = None
         self._added: list[ir.Node] = []
         self._removed: list[ir.Node] = []
@@ -38,6 +39,7 @@ class Editor:
         self._explicit: set[ir.Node] = set()
         self._arrays: dict[ir.Value, Array] = {}
         self._wanted: dict[ir.Node, str] = {}
+        self._named: set[ir.Value] = set()
         self._names: set[str] = set()
         self._node_names: set[str] = set()
         self._next: dict[str, int] = {}
@@ -53,6 +55,7 @@ class Editor:
                 self._node_names.add(name)
                 if ORIGIN_OPS not in node.meta:
                     node.meta[ORIGIN_OPS] = ((name, node.op_type),)
+                self._groups = max(self._groups, node.meta.get(GROUP, 0))
 
     # --- questions ---------------------------------------------------------------------------------------------------
 
@@ -129,6 +132,14 @@ class Editor:
         graph = producer.graph if producer is not None else value.graph
         return graph is node.graph
 
+    @staticmethod
+    def first_of(nodes: Sequence[ir.Node]) -> ir.Node:
+        """The one of ``nodes`` (of one graph) that comes first."""
+        wanted = set(nodes)
+        graph = nodes[0].graph
+        assert graph is not None
+        return next(n for n in graph if n in wanted)
+
     # --- one rewrite -------------------------------------------------------------------------------------------------
 
     def begin(self, pass_name: str, anchor: ir.Node) -> None:
@@ -146,7 +157,7 @@ class Editor:
                 node.name = name
         origins = tuple(dict.fromkeys(o for n in gone for o in n.meta.get(ORIGIN_OPS, ())))
         heirs = [n for n in kept if n not in self._explicit]
-        if heirs and not heirs[-1].meta.get(ORIGIN_OPS):
+        if heirs and not self._explicit:
             heirs[-1].meta[ORIGIN_OPS] = origins
         history = tuple(dict.fromkeys(p for n in gone for p in n.meta.get(PASSES, ())))
         for node in kept:
@@ -162,7 +173,7 @@ class Editor:
                 touched.update(dict.fromkeys(u.node for u in out.uses()))
         self._anchor = None
         self._added, self._removed, self._explicit, self._touched = [], [], set(), {}
-        self._wanted = {}
+        self._wanted, self._named = {}, set()
         return [n for n in touched if n.graph is not None]
 
     def op(
@@ -185,7 +196,7 @@ class Editor:
         """
         anchor = before or self._anchor
         assert anchor is not None and anchor.graph is not None
-        values = [self.constant(x) if isinstance(x, np.ndarray) else x for x in inputs]
+        values = [self.constant(np.asarray(x)) if isinstance(x, np.ndarray | np.generic) else x for x in inputs]
         base = name or anchor.name or op_type
         made = [ir.Value(name=self._fresh(f"{base}_{op_type.lower()}_out")) for _ in range(outputs)]
         node = ir.Node(
@@ -261,19 +272,21 @@ class Editor:
             producer is not None and before is not None and producer.graph is before.graph and not new.is_graph_output()
         )
 
-    def replace(self, old: ir.Value, new: ir.Value) -> None:
-        """Let every reader of ``old`` read ``new``; the producer of ``old`` vanishes if nothing else needs it.
+    def replace(self, old: ir.Value, new: ir.Value, unless: Container[ir.Node] = ()) -> None:
+        """Let readers of ``old`` read ``new``; the producer of ``old`` vanishes if nothing else needs it.
 
-        A value made in this rewrite takes the name of ``old``; so does any value that becomes a graph output.
+        A value made in this rewrite takes the name of the first value it replaces; any value that becomes a graph
+        output takes the name of that output. Readers in ``unless`` go on reading ``old``.
         """
-        for user, _ in old.uses():
-            self._touched[user] = None
         output_of = old.graph if old.is_graph_output() else None
-        fresh = new.producer() in self._added
+        fresh = new.producer() in self._added and new not in self._named
         if output_of is not None or fresh:
             self._take_name(old, new)
+            self._named.add(new)
         for user, index in old.uses():
-            user.replace_input_with(index, new)
+            if user not in unless:
+                self._touched[user] = None
+                user.replace_input_with(index, new)
         if output_of is not None:
             for i, out in enumerate(output_of.outputs):
                 if out is old:
@@ -313,6 +326,16 @@ class Editor:
                 if producer is not None:
                     stack.append(producer)
                 self._look_again(value)
+
+    def next_group(self) -> int:
+        """A fused-group number that is new in the model."""
+        self._groups += 1
+        return self._groups
+
+    def record_group(self, pass_name: str, members: Sequence[ir.Node]) -> None:
+        """Record a fused group as a rewrite (the nodes stay)."""
+        fused = f"{members[0].name} ({'+'.join(n.op_type for n in members)})"
+        self.rewrites.append(Rewrite(pass_name, tuple(map(_label, members)), (fused,)))
 
     def _look_again(self, value: ir.Value | None) -> None:
         """Nodes around a value that lost a reader may match now (patterns ask for a single use)."""

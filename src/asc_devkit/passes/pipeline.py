@@ -8,7 +8,22 @@ from functools import lru_cache
 
 import onnx_ir as ir
 
-from asc_devkit.passes import casts, dead_code, duplicates, fold, no_ops, reshapes, transposes
+from asc_devkit.passes import (
+    activations,
+    arithmetic,
+    casts,
+    contractions,
+    dead_code,
+    duplicates,
+    fold,
+    layout,
+    no_ops,
+    norms,
+    reshapes,
+    selections,
+    transposes,
+    ub,
+)
 from asc_devkit.passes.declare import GraphPass, NodePass, Pass
 from asc_devkit.passes.editor import Editor
 from asc_devkit.passes.engine import run
@@ -29,7 +44,7 @@ class PassContext:
 @lru_cache(maxsize=1)
 def all_passes() -> tuple[Pass, ...]:
     """Every pass, in the order of the documentation."""
-    return (*_CLEANING, *_FUSION, *_WHOLE)
+    return (*_CLEANING, *_COMPOSITES, *_ALGEBRA, *_LAYOUT, *_WHOLE, *_GROUPS)
 
 
 _CLEANING: tuple[NodePass, ...] = (
@@ -45,8 +60,49 @@ _CLEANING: tuple[NodePass, ...] = (
     reshapes.ReshapeRemove(),
     transposes.TransOpSymmetryElimination(),
     transposes.Dim1TransposeToSqueeze(),
+    transposes.TransposeReshapeFusion(),
+    transposes.ReshapeTransposeFusion(),
 )
-_FUSION: tuple[NodePass, ...] = ()
+_COMPOSITES: tuple[NodePass, ...] = (
+    activations.HardSigmoidFusion(),
+    activations.HardSwishFusion(),
+    activations.GeluFusion(),
+    activations.SoftplusFusion(),
+    activations.MishFusion(),
+    norms.LayerNormONNXFusion(),
+    norms.RmsNormFusion(),
+    norms.ReduceL2Fusion(),
+    norms.NormalizeFusion(),
+    norms.SoftmaxFusion(),
+)
+_ALGEBRA: tuple[NodePass, ...] = (
+    activations.ClipFusion(),
+    norms.LayerNormAffineFusion(),
+    norms.Globalavgpool(),
+    contractions.ConvBatchnormFusion(),
+    contractions.ConvTransposeBatchnormFusion(),
+    contractions.ConvScaleFusion(),
+    contractions.BiasaddConvFusion(),
+    contractions.PadConv2dFusion(),
+    contractions.PadMaxPoolFusion(),
+    contractions.MatMulBiasAddFusion(),
+    contractions.GemmTransFusion(),
+    arithmetic.ConstChainFusion(),
+    contractions.InputScaleConvFusion(),
+    selections.SliceMerge(),
+    selections.GatherToSlice(),
+    selections.SlicesToSplit(),
+    selections.ConcatMerge(),
+    selections.StridedSliceConcat(),
+)
+_GROUPS: tuple[GraphPass, ...] = (
+    ub.TbeConvCommonRules2(),
+    ub.TbeDepthwiseConvElemwise(),
+    ub.ATbeMatmulElemwise(),
+    ub.TbeBatchMatmulElementWise(),
+    ub.TbeEltwise(),
+)
+_LAYOUT: tuple[GraphPass, ...] = (layout.PermuteFusion(),)
 _WHOLE: tuple[GraphPass, ...] = (
     duplicates.RemoveSameConst(),
     duplicates.CommonSubexpressionElimination(),
@@ -67,16 +123,21 @@ def optimise(model: ir.Model, context: PassContext | None = None) -> FusionRepor
     report.nodes_before = _count(model)
     ed = Editor(model)
     cleaning = [p for p in _CLEANING if p in allowed]
-    fusion = [p for p in _FUSION if p in allowed]
+    composites = [p for p in _COMPOSITES if p in allowed]
+    algebra = [p for p in _ALGEBRA if p in allowed]
+    layouts = [p for p in _LAYOUT if p in allowed]
     whole = [p for p in _WHOLE if p in allowed]
     _whole(whole, ed, report)
     run(cleaning, ed, report)
+    run([*cleaning, *composites], ed, report)
     for _ in range(MAX_ROUNDS):
         before = len(ed.rewrites)
-        run([*cleaning, *fusion], ed, report)
+        run([*cleaning, *composites, *algebra], ed, report)
+        _whole(layouts, ed, report)
         _whole(whole, ed, report)
         if len(ed.rewrites) == before:
             break
+    _whole([p for p in _GROUPS if p in allowed], ed, report)
     report.rewrites = ed.rewrites
     report.nodes_after = _count(model)
     report.seconds = time.perf_counter() - started

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from asc_devkit.passes.declare import NodePass, Outcome
 from asc_devkit.passes.editor import Editor
-from asc_devkit.passes.reshapes import reshape
+from asc_devkit.passes.reshapes import RESHAPES, reshape
 
 
 def perm_of(node: ir.Node, ed: Editor) -> list[int] | None:
@@ -66,3 +66,52 @@ class Dim1TransposeToSqueeze(NodePass):
         after = tuple(dims[p] for p in perm)
         ed.replace(node.outputs[0], reshape(ed, node.inputs[0], after, node))
         return Outcome.CHANGED
+
+
+class TransposeReshapeFusion(NodePass):
+    """Reshape(Transpose(x, p)) of the same rank that only moves dimensions of length 1 -> Transpose(x, q)."""
+
+    name = "TransposeReshapeFusionPass"
+    ops = RESHAPES
+
+    def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
+        inner = ed.sole_producer(node.inputs[0], "Transpose")
+        if inner is None or inner.inputs[0] is None or not ed.dominates(inner.inputs[0], node):
+            return Outcome.NONE
+        perm, middle, after = perm_of(inner, ed), ed.dims(node.inputs[0]), ed.dims(node.outputs[0])
+        moves = None if middle is None or after is None else unit_moves(middle, after)
+        if perm is None or moves is None:
+            return Outcome.NONE
+        perm = [perm[m] for m in moves]
+        ed.replace(node.outputs[0], ed.op("Transpose", [inner.inputs[0]], {"perm": perm}, name=inner.name or ""))
+        return Outcome.CHANGED
+
+
+class ReshapeTransposeFusion(NodePass):
+    """Transpose(Reshape(x), p) of the same rank where the Reshape only moves dimensions of length 1 -> Transpose(x, q)."""
+
+    name = "ReshapeTransposeFusionPass"
+    ops = ("Transpose",)
+
+    def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
+        inner = ed.sole_producer(node.inputs[0], *RESHAPES)
+        if inner is None or inner.inputs[0] is None or not ed.dominates(inner.inputs[0], node):
+            return Outcome.NONE
+        perm, before, middle = perm_of(node, ed), ed.dims(inner.inputs[0]), ed.dims(node.inputs[0])
+        moves = None if before is None or middle is None else unit_moves(before, middle)
+        if perm is None or moves is None:
+            return Outcome.NONE
+        perm = [moves[p] for p in perm]
+        ed.replace(node.outputs[0], ed.op("Transpose", [inner.inputs[0]], {"perm": perm}, name=node.name or ""))
+        return Outcome.CHANGED
+
+
+def unit_moves(before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | None:
+    """The permutation a Reshape between these shapes is, None when it is none."""
+    if len(before) != len(after) or 0 in before:
+        return None
+    long = [i for i, d in enumerate(before) if d != 1]
+    if [before[i] for i in long] != [d for d in after if d != 1]:
+        return None
+    units, longs = iter([i for i, d in enumerate(before) if d == 1]), iter(long)
+    return [next(units) if d == 1 else next(longs) for d in after]

@@ -190,3 +190,6 @@ RULES: dict[str, Rule] = {
     "QLinearMatMul": q_linear_matmul,
     "RNN": rnn,
 }
+
+# Operators of other domains whose outputs have the shapes of a standard operator with the same leading inputs.
+CONTRIB_RULES: dict[tuple[str, str], Rule] = {("com.microsoft", "DynamicQuantizeLSTM"): rnn}

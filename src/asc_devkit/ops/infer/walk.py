@@ -79,7 +79,10 @@ class _Walker:
     def node(self, node: ir.Node, depth: int) -> None:
         view = NodeView(node, self.known)
         try:
-            if node.domain not in ("", "ai.onnx"):
+            if node.domain:
+                rule = contraction.CONTRIB_RULES.get((node.domain, node.op_type))
+                if rule is not None:
+                    rule(view)
                 return
             structured = control.RULES.get(node.op_type)
             if structured is not None:
