@@ -1,0 +1,1 @@
+"""Protobuf messages of Ascend model files: own .proto text, compiled by scripts/compile_protos.py."""

@@ -1,0 +1,273 @@
+"""IR -> ModelDef: operators, tensor descriptions, sub-graphs, and the list of weights with their places in the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import onnx_ir as ir
+
+from asc_devkit.ge import dtypes
+from asc_devkit.ge.desc import (
+    DESC,
+    ENGINE,
+    GE_DOMAIN,
+    IMPL_MODE,
+    MEMBERS,
+    ORIGIN_OPS,
+    ORIGIN_TENSOR,
+    PASSES,
+    Engine,
+    TensorDesc,
+)
+from asc_devkit.ge.formats import PLAIN
+from asc_devkit.ge.proto import ge_ir_pb2 as pb
+from asc_devkit.om import attributes
+
+POOL_ALIGN: Final = 512
+OUTER: Final = "_outer_tensor"  # attribute of a Data node in a body: the outer value it stands for
+BODIES: Final = "_subgraph_attrs"  # names of the IR attributes that hold the sub-graphs, in order
+DOMAIN: Final = "_onnx_domain"
+ABSENT: Final = "_absent"  # attribute of a Data node in a group: the input is not connected
+_L: Final = pb.AttrDef.ListValue
+
+
+@dataclass(frozen=True)
+class MemoryLayout:
+    """Where values lie in device memory: byte offset and size by value name, and the totals."""
+
+    offsets: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    memory_size: int = 0
+    workspace_size: int = 0
+
+    @classmethod
+    def from_plan(cls, plan: Any) -> MemoryLayout:
+        """From ``perf.memory.MemoryPlan`` (blocks with name, offset, size; feature and workspace bytes)."""
+        return cls(
+            {b.name: (b.offset, b.size) for b in plan.blocks},
+            plan.feature_bytes + plan.workspace_bytes,
+            plan.workspace_bytes,
+        )
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One constant of the pool."""
+
+    value: ir.Value
+    offset: int
+    size: int
+
+
+def tensor_size(desc_bytes: int) -> int:
+    """Size field of a tensor as real files have it: rounded up to 32, plus 32."""
+    return -(-desc_bytes // 32) * 32 + 32
+
+
+def storage(value: ir.Value) -> tuple[int, ...] | None:
+    """Static shape in memory, None when unknown."""
+    desc = value.meta.get(DESC)
+    if isinstance(desc, TensorDesc) and desc.format not in PLAIN:
+        return desc.storage_shape
+    if value.shape is None or not value.shape.is_static():
+        return None
+    return tuple(int(d) for d in value.shape)  # type: ignore[arg-type]
+
+
+def value_bytes(value: ir.Value) -> int:
+    """Bytes of the stored tensor; 0 when the shape or type is unknown or has no fixed size."""
+    shape = storage(value)
+    if shape is None or value.dtype is None or value.dtype == ir.DataType.STRING:
+        return 0
+    count = 1
+    for dim in shape:
+        count *= dim
+    return dtypes.nbytes(count, value.dtype)
+
+
+class Encoder:
+    """Builds the GraphDefs of one model; ``weights`` fills up as constants are met."""
+
+    def __init__(self, memory: MemoryLayout) -> None:
+        self.memory = memory
+        self.weights: list[Weight] = []
+        self.pool = 0
+        self.graphs: list[pb.GraphDef] = []
+        self.taken: set[str] = set()
+
+    def root(self, graph: ir.Graph, name: str) -> pb.GraphDef:
+        """Encode the root graph (and its bodies behind it)."""
+        made = pb.GraphDef(name=name)
+        self.graphs.append(made)
+        self._graph(graph, made, {})
+        return made
+
+    def _name(self, wanted: str) -> str:
+        name, number = wanted, 1
+        while name in self.taken or not name:
+            number += 1
+            name = f"{wanted or 'op'}_{number}"
+        self.taken.add(name)
+        return name
+
+    def _graph(self, graph: ir.Graph, out: pb.GraphDef, outer: Mapping[ir.Value, str]) -> None:
+        """Fill ``out``; ``outer`` maps values of enclosing graphs to their names, for captured values."""
+        places: dict[ir.Value, tuple[str, int]] = {}
+        scope = dict(outer)
+        for index, value in enumerate(graph.inputs):
+            op = self._data(out, value, index)
+            out.input.append(f"{op.name}:0")
+            places[value] = (op.name, 0)
+        for value in self._captured(graph, outer):
+            op = self._data(out, value, -1)
+            op.attr[OUTER].s = outer[value].encode()
+            places[value] = (op.name, 0)
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                places[value] = (self._const(out, value).name, 0)
+        for group in (graph.inputs, graph.initializers.values()):
+            scope.update((value, value.name or "") for value in group)
+        for node in graph:
+            scope.update((value, value.name or "") for value in node.outputs)
+            name = self._node(node, out, places, scope)
+            places.update((value, (name, index)) for index, value in enumerate(node.outputs))
+        self._net_output(graph, out, places)
+        for number, op in enumerate(out.op):
+            op.id = number
+
+    def _captured(self, graph: ir.Graph, outer: Mapping[ir.Value, str]) -> list[ir.Value]:
+        found: dict[ir.Value, None] = {}
+        for node in ir.traversal.RecursiveGraphIterator(graph):
+            found.update((v, None) for v in node.inputs if v is not None and v in outer)
+        found.update((v, None) for v in graph.outputs if v in outer)
+        return list(found)
+
+    def _data(self, out: pb.GraphDef, value: ir.Value, index: int) -> pb.OpDef:
+        op = out.op.add(name=self._name(value.name or "data"), type="Data")
+        if index >= 0:
+            op.attr["index"].i = index
+        desc = op.output_desc.add()
+        self._desc(value, desc)
+        if value.type is None and value.shape is None:
+            op.attr[ABSENT].b = True
+        op.input_desc.add().CopyFrom(desc)
+        op.output_i.append(self.memory.offsets.get(value.name or "", (0, 0))[0])
+        return op
+
+    def _const(self, out: pb.GraphDef, value: ir.Value) -> pb.OpDef:
+        op = out.op.add(name=self._name(value.name or "const"), type="Const")
+        desc = op.output_desc.add()
+        self._desc(value, desc)
+        stored = op.attr["value"].t
+        if value.dtype == ir.DataType.STRING:
+            assert value.const_value is not None
+            attributes.tensor(value.const_value, stored)
+            return op
+        size = value_bytes(value)
+        stored.desc.CopyFrom(desc)
+        stored.desc.weight_size = size
+        stored.desc.data_offset = self.pool
+        op.output_i.append(self.memory.memory_size + self.pool)
+        self.weights.append(Weight(value, self.pool, size))
+        self.pool += -(-size // POOL_ALIGN) * POOL_ALIGN
+        return op
+
+    def _node(
+        self, node: ir.Node, out: pb.GraphDef, places: Mapping[ir.Value, tuple[str, int]], scope: Mapping[ir.Value, str]
+    ) -> str:
+        op = out.op.add(name=self._name(node.name or node.op_type))
+        if node.domain == GE_DOMAIN:
+            op.type = node.op_type
+        else:
+            op.type = f"{node.domain or 'ai.onnx'}::{node.op_type}"
+        for index, value in enumerate(node.inputs):
+            if value is None:
+                op.input.append("")
+                op.input_i.append(0)
+                op.is_input_const.append(False)
+                op.input_desc.add()
+                continue
+            source, port = places[value]
+            op.input.append(f"{source}:{port}")
+            op.input_name.append(f"x{index}")
+            op.src_name.append(source)
+            op.src_index.append(port)
+            op.is_input_const.append(value.const_value is not None)
+            op.input_i.append(self.memory.offsets.get(value.name or "", (0, 0))[0])
+            self._desc(value, op.input_desc.add())
+        for value in node.outputs:
+            self._desc(value, op.output_desc.add())
+            op.output_i.append(self.memory.offsets.get(value.name or "", (0, 0))[0])
+        attributes.encode(node, op.attr)
+        self._facts(node, op)
+        self._bodies(node, op, scope)
+        return op.name
+
+    def _facts(self, node: ir.Node, op: pb.OpDef) -> None:
+        engine = node.meta.get(ENGINE)
+        if isinstance(engine, Engine):
+            op.attr["_asc_engine"].s = engine.value.encode()
+        if origin := node.meta.get(ORIGIN_OPS):
+            _strings(op, "_datadump_original_op_names", [name or "" for name, _ in origin])
+            _strings(op, "_datadump_original_op_types", [kind for _, kind in origin])
+        if passes := node.meta.get(PASSES):
+            _strings(op, "pass_name", list(passes))
+        if mode := node.meta.get(IMPL_MODE):
+            op.attr["_op_impl_mode_enum"].s = str(mode).encode()
+
+    def _bodies(self, node: ir.Node, op: pb.OpDef, scope: Mapping[ir.Value, str]) -> None:
+        names: list[str] = []
+        for attribute in node.attributes.values():
+            if attribute.type != ir.AttributeType.GRAPH:
+                continue
+            body = attribute.as_graph()
+            made = pb.GraphDef(name=f"{op.name}/{attribute.name}")
+            self.graphs.append(made)
+            self._graph(body, made, {} if attribute.name == MEMBERS else scope)
+            op.subgraph_name.append(made.name)
+            names.append(attribute.name)
+        if names:
+            _strings(op, BODIES, names)
+
+    def _net_output(self, graph: ir.Graph, out: pb.GraphDef, places: Mapping[ir.Value, tuple[str, int]]) -> None:
+        op = out.op.add(name=self._name("NetOutput"), type="NetOutput")
+        for index, value in enumerate(graph.outputs):
+            source, port = places[value]
+            op.input.append(f"{source}:{port}")
+            op.input_name.append(f"x{index}")
+            op.src_name.append(source)
+            op.src_index.append(port)
+            op.input_i.append(self.memory.offsets.get(value.name or "", (0, 0))[0])
+            self._desc(value, op.input_desc.add())
+            out.output.append(f"{source}:{port}")
+
+    def _desc(self, value: ir.Value, out: pb.TensorDescriptor) -> None:
+        out.name = value.name or ""
+        out.device_type = "NPU"
+        if value.dtype is not None:
+            out.dtype = dtypes.of_ir(value.dtype).proto  # type: ignore[assignment]
+        desc = value.meta.get(DESC)
+        out.layout = desc.format if isinstance(desc, TensorDesc) else "ND"
+        stored = storage(value)
+        if stored is not None:
+            out.shape.dim.extend(stored)
+            out.size = tensor_size(value_bytes(value))
+        elif value.shape is not None:
+            out.shape.dim.extend(d if isinstance(d, int) else -1 for d in value.shape)
+        else:
+            out.shape.dim.append(-2)
+        if isinstance(desc, TensorDesc):
+            out.attr["origin_format"].s = desc.origin_format.encode()
+            if desc.format not in PLAIN and value.shape is not None:
+                out.attr["origin_shape"].list.i.extend(int(d) for d in value.shape)  # type: ignore[arg-type]
+                out.attr["origin_shape"].list.val_type = _L.VT_LIST_INT
+            if desc.groups > 1:
+                out.attr["_fe_groups"].i = desc.groups
+        if origin := value.meta.get(ORIGIN_TENSOR):
+            out.attr["_origin_tensor"].s = str(origin).encode()
+
+
+def _strings(op: pb.OpDef, name: str, values: list[str]) -> None:
+    op.attr[name].list.s.extend(v.encode("utf-8", "surrogateescape") for v in values)
+    op.attr[name].list.val_type = _L.VT_LIST_STRING

@@ -1,0 +1,183 @@
+"""Reading an `.om`: memory-mapped, every offset checked, weights delivered lazily in their origin layout."""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from asc_devkit.errors import AscError, Problem
+from asc_devkit.ge import dtypes
+from asc_devkit.ge.formats import PLAIN, storage_shape
+from asc_devkit.ge.layout import from_storage
+from asc_devkit.ge.proto import ge_ir_pb2 as pb
+from asc_devkit.ge.proto import task_pb2
+from asc_devkit.om import attr_compression, attributes, container, inout
+from asc_devkit.om.container import Header, Part, Partition, broken
+from asc_devkit.om.decode import to_ir
+
+
+@dataclass
+class OmFile:
+    """An opened offline model. Parts are parsed when first asked for; ``data`` stays mapped as long as this lives."""
+
+    path: Path
+    data: memoryview
+    header: Header
+    partitions: tuple[Partition, ...]
+
+    def part(self, kind: Part) -> memoryview:
+        """Bytes of the first model's partition of this type; empty when absent."""
+        for partition in self.partitions:
+            if partition.type == kind and partition.model == 0:
+                return self.data[partition.offset : partition.offset + partition.size]
+        return memoryview(b"")
+
+    @cached_property
+    def raw_model_def(self) -> pb.ModelDef:
+        """The model definition exactly as stored (attributes may be compressed)."""
+        return _parse(pb.ModelDef(), self.part(Part.MODEL_DEF), "model definition")
+
+    @cached_property
+    def model_def(self) -> pb.ModelDef:
+        """The model definition with readable attributes."""
+        if not attr_compression.is_compressed(self.raw_model_def):
+            return self.raw_model_def
+        plain = pb.ModelDef()
+        plain.CopyFrom(self.raw_model_def)
+        attr_compression.decompress(plain)
+        return plain
+
+    @cached_property
+    def task_def(self) -> task_pb2.ModelTaskDef:
+        return _parse(task_pb2.ModelTaskDef(), self.part(Part.TASK_INFO), "task list")
+
+    @cached_property
+    def in_out(self) -> inout.InOut:
+        return inout.decode(self.part(Part.MODEL_INOUT_INFO))
+
+    @property
+    def inputs(self) -> tuple[inout.TensorInfo, ...]:
+        return self.in_out.inputs
+
+    @property
+    def outputs(self) -> tuple[inout.TensorInfo, ...]:
+        return self.in_out.outputs
+
+    @property
+    def weights(self) -> memoryview:
+        return self.part(Part.WEIGHTS_DATA)
+
+    @cached_property
+    def attrs(self) -> dict[str, Any]:
+        """ModelDef attributes as Python values (soc_version, memory_size, atc_cmdline, ...)."""
+        return {key: attributes.python_value(self.model_def.attr[key]) for key in sorted(self.model_def.attr)}
+
+    def to_ir(self) -> ir.Model:
+        """The graph as IR. Weights are views of the file (plain formats) or converted back when asked for.
+
+        Raises ``AscError`` for every inconsistency, and for several models in one file (dynamic shapes).
+        """
+        if self.header.is_unknow_model or self.header.model_num > 1:
+            raise AscError(
+                Problem(
+                    "E10055",
+                    "The model has dynamic shapes (several models in one file), which cannot be executed yet.",
+                    fix="Convert with fixed --input_shape.",
+                )
+            )
+        return to_ir(self.model_def, self._weight)
+
+    def _weight(self, name: str, desc: pb.TensorDescriptor) -> ir.TensorProtocol:
+        row = dtypes.of_proto(desc.dtype)
+        if row is None or row.ir is None or row.numpy is None:
+            raise broken(f"constant {name} has an unknown element type {desc.dtype}")
+        stored = tuple(desc.shape.dim)
+        if any(d < 0 for d in stored):
+            raise broken(f"constant {name} has the shape {list(stored)}")
+        count = 1
+        for dim in stored:
+            count *= dim
+        size = dtypes.nbytes(count, row.ir)
+        offset = desc.data_offset
+        pool = self.weights
+        if desc.weight_size != size or offset < 0 or offset + size > len(pool):
+            raise broken(f"constant {name} should have {size} bytes at {offset} of a pool of {len(pool)}")
+        raw = pool[offset : offset + size]
+        if row.ir == ir.DataType.INT4:
+            return ir.LazyTensor(lambda: _int4(raw, stored), dtype=row.ir, shape=ir.Shape(stored), name=name)
+        flat = np.frombuffer(raw, dtype=row.numpy)
+        fmt = desc.layout.partition(":")[0]
+        if fmt in PLAIN or "origin_shape" not in desc.attr:
+            return ir.Tensor(flat.reshape(stored), dtype=row.ir, name=name)
+        shape = tuple(desc.attr["origin_shape"].list.i)
+        plain = desc.attr["origin_format"].s.decode("utf-8", "replace") if "origin_format" in desc.attr else "ND"
+        groups = desc.attr["_fe_groups"].i if "_fe_groups" in desc.attr else 1
+        if any(d < 1 for d in shape) or not 1 <= groups <= 1 << 20:
+            raise broken(f"constant {name} has the origin shape {list(shape)} in {groups} groups")
+        if groups > 1 and (len(shape) < 3 or shape[0] % groups):
+            raise broken(f"constant {name} cannot have {groups} groups in the shape {list(shape)}")
+        if storage_shape(shape, plain, fmt, row.ir, groups) != stored:
+            raise broken(f"constant {name} of shape {list(shape)} does not fill {fmt} {list(stored)}")
+        return ir.LazyTensor(
+            lambda: ir.Tensor(from_storage(flat, fmt, shape, plain, groups), dtype=row.ir, name=name),
+            dtype=row.ir,
+            shape=ir.Shape(shape),
+            name=name,
+        )
+
+    def to_bytes(self) -> bytes:
+        """The file rebuilt from its parsed parts; equal to the file for files written here."""
+        rebuilt = {
+            Part.MODEL_INOUT_INFO: inout.encode(self.in_out),
+            Part.MODEL_DEF: self.raw_model_def.SerializeToString(deterministic=True),
+            Part.TASK_INFO: self.task_def.SerializeToString(deterministic=True),
+        }
+        parts = []
+        for p in self.partitions:
+            raw = self.data[p.offset : p.offset + p.size]
+            known = next((rebuilt[kind] for kind in rebuilt if kind == p.type and p.model == 0), None)
+            parts.append((p.type, known if known is not None else bytes(raw)))
+        table = container.table_bytes([(kind, len(body)) for kind, body in parts])
+        payload = len(table) + sum(len(body) for _, body in parts)
+        head = container.header_bytes(self.header.name, payload, dynamic=bool(self.header.is_unknow_model))
+        return head + table + b"".join(body for _, body in parts)
+
+
+def read(path: str | PathLike[str]) -> OmFile:
+    """Open an offline model. Raises ``AscError`` when the file is missing, not an `.om`, damaged or encrypted."""
+    target = Path(path)
+    try:
+        with target.open("rb") as handle:
+            size = handle.seek(0, 2)
+            data = memoryview(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)) if size else memoryview(b"")
+    except OSError as error:
+        raise AscError(
+            Problem("E13001", f"Cannot open {target}: {error.strerror}.", fix="Check the path.", nodes=(str(target),))
+        ) from error
+    header = container.read_header(data)
+    return OmFile(target, data, header, container.read_partitions(data, header))
+
+
+def _parse(message: Any, raw: memoryview, what: str) -> Any:
+    try:
+        message.ParseFromString(bytes(raw))
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise broken(f"its {what} cannot be parsed") from error
+    return message
+
+
+def _int4(raw: memoryview, shape: tuple[int, ...]) -> ir.TensorProtocol:
+    packed = np.frombuffer(raw, np.uint8)
+    halves = np.stack([packed & 0xF, packed >> 4], axis=1).ravel().astype(np.int8)
+    count = int(np.prod(shape, dtype=np.int64))
+    values = np.where(halves > 7, halves - 16, halves)[:count].reshape(shape)
+    kind = dtypes.of_ir(ir.DataType.INT4).numpy
+    return ir.Tensor(values.astype(kind), dtype=ir.DataType.INT4)
