@@ -1,4 +1,4 @@
-"""Memory formats: their numbers, how ``format_for_int`` packs them, the storage shape of each. Transforms: ``layout.py``.
+"""Memory formats: numbers, how ``format_for_int`` packs them, the storage shape of each. Transforms: ``layout.py``.
 
 Source: facts on GE formats (C0 from the platform table: 32 bytes per block with a floor of 16 elements for floats).
 """

@@ -66,7 +66,9 @@ class Partition:
     model: int = 0
 
 
-def broken(what: str, cause: str = "The file is damaged or incomplete.", fix: str = "Convert the model again.") -> AscError:
+def broken(
+    what: str, cause: str = "The file is damaged or incomplete.", fix: str = "Convert the model again."
+) -> AscError:
     """The one error for files that are not valid offline models."""
     return AscError(Problem("E10001", f"Invalid om file: {what}.", cause=cause, fix=fix, seed_class="EE1001"))
 

@@ -226,5 +226,3 @@ def _describe(value: ir.Value, desc: pb.TensorDescriptor) -> None:
         value.meta[DESC] = TensorDesc(fmt, plain, stored, groups)
     if "_origin_tensor" in attrs:
         value.meta[ORIGIN_TENSOR] = attrs["_origin_tensor"].s.decode("utf-8", "replace")
-
-

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as ir
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge import dtypes
@@ -22,6 +22,8 @@ from asc_devkit.ge.proto import task_pb2
 from asc_devkit.om import attr_compression, attributes, container, inout
 from asc_devkit.om.container import Header, Part, Partition, broken
 from asc_devkit.om.decode import to_ir
+
+_M = TypeVar("_M", bound=Message)
 
 
 @dataclass
@@ -166,7 +168,7 @@ def read(path: str | PathLike[str]) -> OmFile:
     return OmFile(target, data, header, container.read_partitions(data, header))
 
 
-def _parse(message: Any, raw: memoryview, what: str) -> Any:
+def _parse(message: _M, raw: memoryview, what: str) -> _M:
     try:
         message.ParseFromString(bytes(raw))
     except (DecodeError, UnicodeDecodeError) as error:

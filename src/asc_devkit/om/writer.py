@@ -57,7 +57,9 @@ def write(path: str | PathLike[str], model: ir.Model, info: ModelInfo, memory: M
     body = definition.SerializeToString(deterministic=True)
     for name, size in (("MODEL_DEF", len(body)), ("TASK_INFO", len(tasks))):
         if size > MAX_PARTITION:
-            raise AscError(Problem("E13023", f"Partition {name} has {size} bytes, more than 4 GiB.", seed_class="EE3001"))
+            raise AscError(
+                Problem("E13023", f"Partition {name} has {size} bytes, more than 4 GiB.", seed_class="EE3001")
+            )
     sizes = [
         (Part.MODEL_INOUT_INFO, len(described)),
         (Part.MODEL_DEF, len(body)),
@@ -87,9 +89,11 @@ def _write_weight(handle: IO[bytes], weight: Weight) -> None:
         flat = np.asarray(array).astype(np.int8).ravel() & 0xF
         flat = np.append(flat, np.zeros(flat.size % 2, np.int8))
         array = (flat[::2] | flat[1::2] << 4).astype(np.uint8)
-    data = memoryview(np.ascontiguousarray(array)).cast("B") if array.dtype.kind in "biufc" else array.tobytes()
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
     if len(data) != weight.size:
-        raise AscError(Problem("E13014", f"Constant {weight.value.name} has {len(data)} bytes instead of {weight.size}."))
+        raise AscError(
+            Problem("E13014", f"Constant {weight.value.name} has {len(data)} bytes instead of {weight.size}.")
+        )
     handle.write(data)
     handle.write(bytes(-weight.size % 512))
 
