@@ -36,7 +36,7 @@ def attribute(proto: onnx.AttributeProto, reader: TensorReader, build: BuildGrap
 
     Raises ``BadAttribute`` and ``BadTensor``.
     """
-    kind, name = proto.type or _guess(proto), proto.name
+    kind, name = proto.type or _guess(proto), text(proto.name)
     if proto.ref_attr_name:
         return ir.RefAttr(name, text(proto.ref_attr_name), ir.AttributeType(kind))
     if kind == _T.INT:
@@ -80,7 +80,7 @@ def constant(attributes: Mapping[str, ir.Attr], name: str) -> ir.TensorProtocol:
         raise BadAttribute(f"a Constant needs exactly one value, it has {len(given)}")
     key, value = given[0].name, given[0].value
     if key in ("value", "sparse_value") and given[0].type == ir.AttributeType.TENSOR:
-        tensor = given[0].as_tensor()
+        tensor: ir.TensorProtocol = value  # not as_tensor(): its check of the protocol costs more than all the rest
         tensor.name = name
         return tensor
     expected, dtype = _CONSTANT_FORMS.get(key, (None, None))

@@ -25,14 +25,13 @@ _TENSOR_TYPES = {int(t): ir.TensorType(t) for t in ir.DataType if t.name != "UND
 def build(proto: onnx.ModelProto, reader: TensorReader, findings: Findings) -> ir.Model:
     """The model as IR with its functions still separate. Faults go to ``findings``; then the result is not usable."""
     opsets = _opsets(proto.opset_import, "the model", findings)
-    if "" not in opsets:
-        opsets[""] = 1 if proto.ir_version < 3 else 0
+    if "" not in opsets and proto.ir_version < 3:
+        opsets[""] = 1
     builder = _Builder(reader, findings, opsets)
     graph, _ = builder.graph(proto.graph, "main graph")
-    if opsets[""] == 0:
-        if builder.standard_nodes:
-            findings.add("opset", "the model uses standard operators but imports no opset for them")
-        opsets[""] = NEWEST_OPSET
+    if "" not in opsets and builder.standard_nodes:
+        findings.add("opset", "the model uses standard operators but imports no opset for them")
+    opsets.setdefault("", NEWEST_OPSET)
     functions = [_function(f, reader, findings) for f in proto.functions]
     graph.opset_imports.update(opsets)
     unique = {f.identifier(): f for f in functions}
@@ -199,7 +198,7 @@ class _Builder:
             value = scope.values.get(info.name)
             if value is None and not top and self._lookup(info.name, len(self.scopes) - 1) is not None:
                 outer = self._lookup(info.name, len(self.scopes) - 1)
-                node = ir.Node("", "Identity", [outer], version=self.opsets.get("", 0) or NEWEST_OPSET)
+                node = ir.Node("", "Identity", [outer], version=self.opsets.get("", NEWEST_OPSET))
                 nodes.append(node)
                 value = node.outputs[0]
                 value.name = info.name

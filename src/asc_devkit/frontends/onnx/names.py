@@ -16,14 +16,23 @@ class Names:
 
     values: set[str] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
+    _next: dict[str, int] = field(default_factory=dict)  # last number tried per base, so that many equals stay cheap
 
     def value(self, base: str) -> str:
         """``base`` if free, else ``base_1``, ...; taken from now on."""
-        return _free(base, self.values)
+        return self._free(base, self.values)
 
     def node(self, base: str) -> str:
         """The same for a node."""
-        return _free(base, self.nodes)
+        return self._free(base, self.nodes)
+
+    def _free(self, base: str, taken: set[str]) -> str:
+        name = base
+        while name in taken:
+            self._next[base] = number = self._next.get(base, 0) + 1
+            name = f"{base}_{number}"
+        taken.add(name)
+        return name
 
 
 def name_everything(graph: ir.Graph) -> Names:
@@ -60,12 +69,3 @@ def _name(value: ir.Value, names: Names) -> None:
     free = names.value(wanted)
     if free != value.name:
         value.name = free
-
-
-def _free(base: str, taken: set[str]) -> str:
-    name, number = base, 0
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
-    taken.add(name)
-    return name

@@ -51,8 +51,16 @@ def _number(kind: Any) -> int:
 
 def first_version(op_type: str) -> int | None:
     """The opset that introduced the operator, None if no opset has it."""
-    versions = [s.since_version for s in defs.get_all_schemas_with_history() if s.domain == "" and s.name == op_type]
-    return min(versions, default=None)
+    return _first_versions().get(op_type)
+
+
+@lru_cache(maxsize=1)
+def _first_versions() -> dict[str, int]:
+    first: dict[str, int] = {}
+    for schema in defs.get_all_schemas_with_history():
+        if schema.domain == "":
+            first[schema.name] = min(schema.since_version, first.get(schema.name, schema.since_version))
+    return first
 
 
 def violations(node: ir.Node, form: Facts) -> list[tuple[str, str]]:

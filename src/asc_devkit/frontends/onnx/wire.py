@@ -13,6 +13,7 @@ from mmap import mmap
 from typing import Final
 
 INLINE_BYTES: Final = 4096  # payloads and messages below this size stay in the skeleton
+TRUSTED_BYTES: Final = 1 << 24
 MAX_SKELETON_BYTES: Final = 1 << 29
 MAX_ENTRIES: Final = 4_000_000
 MAX_DEPTH: Final = 60  # protobuf itself stops at 100 nested messages
@@ -75,11 +76,14 @@ def split(data: bytes | mmap, token: str) -> Split:
     """
     splitter = _Splitter(data, token)
     skeleton = splitter.message(_MODEL, 0, len(data), 0)
+    if len(skeleton) > TRUSTED_BYTES:  # two bytes can make an object of hundreds: count them all before parsing
+        _Splitter(skeleton, token, descend_from=1).message(_MODEL, 0, len(skeleton), 0)
     return Split(skeleton, tuple(splitter.spans), token)
 
 
 class _Splitter:
-    def __init__(self, data: bytes | mmap, token: str) -> None:
+    def __init__(self, data: bytes | mmap, token: str, descend_from: int = INLINE_BYTES) -> None:
+        self.descend_from = descend_from
         self.data = data
         self.view = memoryview(data)
         self.end = len(data)
@@ -124,7 +128,7 @@ class _Splitter:
                             bulk = Span(body, length, field)
                             self.copy(parts, kept_from, field_start)
                             kept_from = position
-                elif length >= INLINE_BYTES and field in nested:
+                elif length >= self.descend_from and field in nested:
                     self.copy(parts, kept_from, field_start)
                     inner = self.message(nested[field], body, position, depth + 1)
                     parts += (_varint(tag), _varint(len(inner)), inner)
