@@ -26,15 +26,24 @@ def upgrade(model: ir.Model, names: Names, findings: Findings, warnings: list[st
 
     Also checks each node against its operator's schema at the opset it was written for. Faults go to ``findings``.
     """
-    types = Types(model.graph)
-    for graph in (model.graph, *model.graph.subgraphs()):
-        for node in list(graph):
-            if node.domain == "":
-                _node(node, types, names, findings, warnings)
-    if findings.counts:
+    _graph(model.graph, Types(findings), names, findings, warnings)
+    if findings.counts or findings.extra:
         return
     model.graph.opset_imports[""] = CANONICAL_OPSET
     model.ir_version = CANONICAL_IR
+
+
+def _graph(graph: ir.Graph, types: Types, names: Names, findings: Findings, warnings: list[str]) -> None:
+    """Nodes in order, the bodies of a node before the node: whatever a node depends on is converted before it."""
+    for node in list(graph):
+        for item in node.attributes.values():
+            if item.type == ir.AttributeType.GRAPH:
+                _graph(item.as_graph(), types, names, findings, warnings)
+            elif item.type == ir.AttributeType.GRAPHS:
+                for body in item.as_graphs():
+                    _graph(body, types, names, findings, warnings)
+        if node.domain == "":
+            _node(node, types, names, findings, warnings)
 
 
 def _node(node: ir.Node, types: Types, names: Names, findings: Findings, warnings: list[str]) -> None:

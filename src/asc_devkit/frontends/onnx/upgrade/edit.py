@@ -140,7 +140,6 @@ class Edit:
         if ORIGIN_TENSOR in old.meta:
             result.meta[ORIGIN_TENSOR] = old.meta.pop(ORIGIN_TENSOR)
         old.type = None
-        self.types.forget(old)
 
     def _make(self, op_type: str, inputs: Sequence[Input], attrs: Mapping[str, Any] | None) -> ir.Node:
         values = [self._value(item, op_type.lower()) for item in inputs]
