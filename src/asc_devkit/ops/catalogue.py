@@ -1,7 +1,8 @@
 """The operator catalogue: what the toolkit knows about each operator, declared once, used in both directions.
 
-A family module (``ops/elementwise.py``, ``ops/conv.py``, ...) calls ``ge_op`` and ``onnx_op`` (or the one-line
-``rename``). ``ops.convert`` walks a graph with these declarations; ``perf``, ``atc`` and ``npu`` read the facts.
+A family module (``ops/families/elementwise.py``, ``ops/families/conv.py``, ...) declares operators with the helpers of
+``ops.declare`` (a pure rename is one line). ``ops.convert`` walks a graph with these declarations; ``perf``, ``atc`` and
+``npu`` read the facts.
 """
 
 from __future__ import annotations
@@ -49,24 +50,47 @@ class Mix(str, Enum):
 
 
 class Emit(Protocol):
-    """What a conversion function may ask about the node it converts and do to build its replacement."""
+    """What a conversion function may ask about the node it converts and do to build its replacement.
+
+    All answers are in terms of the graph under construction: when lowering replaces fp16 by fp32, ``dtype`` and
+    ``out_dtype`` say fp32.
+    """
 
     node: ir.Node
+    inputs: list[ir.Value | None]
 
     def value(self, index: int) -> ir.Value | None:
         """Input ``index`` or None when absent."""
 
+    def need(self, index: int) -> ir.Value:
+        """Input ``index``; rejects the node when it is absent."""
+
     def const(self, index: int) -> np.ndarray[Any, Any] | None:
         """The array of input ``index`` when it is a constant, else None."""
+
+    def ints(self, index: int) -> list[int] | None:
+        """Input ``index`` as a list of Python integers when it is a constant, else None."""
 
     def shape(self, index: int) -> tuple[int, ...] | None:
         """Static shape of input ``index``, None when unknown."""
 
+    def rank(self, index: int) -> int | None:
+        """Number of dimensions of input ``index``, None when unknown."""
+
     def dtype(self, index: int) -> ir.DataType | None:
         """Element type of input ``index``."""
 
+    def out_shape(self, index: int = 0) -> tuple[int, ...] | None:
+        """Static shape of output ``index`` of the node, None when unknown."""
+
+    def out_dtype(self, index: int = 0) -> ir.DataType | None:
+        """Element type of output ``index`` of the node."""
+
+    def used(self, index: int) -> bool:
+        """True when the node has output ``index`` and something reads it."""
+
     def attr(self, name: str, default: Any = None) -> Any:
-        """Attribute as a Python value (int, float, str, list, np.ndarray, ir.Graph)."""
+        """Attribute as a Python value (int, float, str, list, ir.TensorProtocol, ir.Graph)."""
 
     def op(
         self,
@@ -77,7 +101,13 @@ class Emit(Protocol):
         shape: Sequence[int] | None = None,
         dtype: ir.DataType | None = None,
     ) -> ir.Value:
-        """Append a node and return its first output (``.producer().outputs`` has the others)."""
+        """Append a node and return its first output (``.producer().outputs`` has the others).
+
+        Arrays become initializers. Attributes that are None are left out. ``dtype`` defaults to that of the first input.
+        """
+
+    def reshaped(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
+        """A constant ``value`` under another static shape, without copying its data."""
 
     def reject(self, reason: str, fix: str = "") -> Exception:
         """Build the exception that lists this node as unsupported, with a rewrite hint."""
@@ -91,7 +121,9 @@ class GeOp:
     """One operator of the Graph Engine vocabulary.
 
     ``inputs``: GE input names; a trailing ``*`` marks a dynamic input (``x*`` -> x0, x1, ...).
-    ``attrs``: name -> kind (``int float bool str ints floats bools strs dtype tensor graph list_list_int``).
+    ``attrs``: name -> kind (``int float bool str ints floats bools strs dtype tensor graph list_list_int``). Data types
+    are stored as ``ir.DataType`` codes, booleans as 0/1. A leading underscore marks what GE itself cannot say.
+    ``defaults``: value of an attribute that a node does not carry.
     ``floats``: float dtypes the AI core kernel accepts, by ``Soc.generation`` or ``"*"``.
     ``exact``: the result is representable whenever the inputs are (moves, selections, relu): no rounding needed.
     ``bounds``: interval every finite result lies in, where one is known (sigmoid: (0, 1)).
@@ -110,13 +142,18 @@ class GeOp:
     exact: bool = False
     bounds: tuple[float, float] | None = None
     source: str = ""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class OnnxOp:
-    """How an ONNX operator (canonical opset) becomes GE operators."""
+    """How an ONNX operator (canonical opset) becomes GE operators.
+
+    ``rewritten``: the real ATC has no parser for it; the toolkit turns it exactly into operators CANN has.
+    """
 
     type: str
     raise_: Convert
     ge_types: tuple[str, ...]
     domain: str = ""
+    rewritten: bool = False

@@ -1,0 +1,1 @@
+"""One module per family of operators; ``registry`` imports them all on first use."""

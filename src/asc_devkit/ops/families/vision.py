@@ -1,0 +1,113 @@
+"""Operators of detection and image models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from asc_devkit.ge.desc import Engine
+from asc_devkit.ops.catalogue import Cost, Emit
+from asc_devkit.ops.declare import Attr, ge, onnx, rename
+
+_CPU: dict[str, Any] = {"engine": Engine.AICPU, "cost": Cost.AICPU}
+
+rename(
+    "NonMaxSuppression",
+    "NonMaxSuppressionV6",
+    inputs="boxes scores max_output_size iou_threshold score_threshold",
+    outputs="selected_indices",
+    attrs=[Attr("center_point_box", "int", 0)],
+    exact=True,
+    **_CPU,
+)
+rename(
+    "RoiAlign",
+    "ROIAlign",
+    inputs="features rois rois_n",
+    attrs=[
+        Attr("spatial_scale", "float", 1.0),
+        Attr("pooled_height", "int", 1, onnx="output_height"),
+        Attr("pooled_width", "int", 1, onnx="output_width"),
+        Attr("sample_num", "int", 0, onnx="sampling_ratio"),
+        Attr("_mode", "str", "avg", onnx="mode"),
+        Attr("_coordinate_mode", "str", "half_pixel", onnx="coordinate_transformation_mode"),
+    ],
+    cost=Cost.GATHER,
+)
+
+
+def _max_roi_pool(e: Emit) -> ir.Value:
+    height, width = e.attr("pooled_shape")
+    scale = e.attr("spatial_scale", 1.0)
+    attrs = {"pooled_h": height, "pooled_w": width, "spatial_scale_h": scale, "spatial_scale_w": scale}
+    return e.op("ROIPooling", e.inputs, attrs)
+
+
+def _lower_roi_pooling(e: Emit) -> ir.Value:
+    shape = [e.attr("pooled_h"), e.attr("pooled_w")]
+    return e.op("MaxRoiPool", e.inputs, {"pooled_shape": shape, "spatial_scale": e.attr("spatial_scale_h")})
+
+
+ge("ROIPooling", "x rois", _lower_roi_pooling,
+   [Attr("pooled_h", "int"), Attr("pooled_w", "int"), Attr("spatial_scale_h", "float"), Attr("spatial_scale_w", "float")],
+   cost=Cost.POOL, exact=True)  # fmt: skip
+onnx("MaxRoiPool", _max_roi_pool, "ROIPooling")
+
+
+def _grid_sample(e: Emit) -> ir.Value:
+    mode = {"linear": "bilinear", "cubic": "bicubic"}.get(e.attr("mode", "linear"), e.attr("mode", "linear"))
+    attrs = {
+        "interpolation_mode": mode,
+        "padding_mode": e.attr("padding_mode", "zeros"),
+        "align_corners": e.attr("align_corners", 0),
+    }
+    return e.op("GridSampler3D" if e.rank(0) == 5 else "GridSampler2D", e.inputs, attrs)
+
+
+def _lower_grid_sample(e: Emit) -> ir.Value:
+    mode = e.attr("interpolation_mode")
+    attrs = {
+        "mode": {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode),
+        "padding_mode": e.attr("padding_mode"),
+        "align_corners": e.attr("align_corners"),
+    }
+    return e.op("GridSample", e.inputs, attrs)
+
+
+_GRID = [
+    Attr("interpolation_mode", "str", "bilinear"),
+    Attr("padding_mode", "str", "zeros"),
+    Attr("align_corners", "bool", 0),
+]
+ge("GridSampler2D", "x grid", _lower_grid_sample, _GRID, cost=Cost.GATHER)
+ge("GridSampler3D", "x grid", _lower_grid_sample, _GRID, cost=Cost.GATHER)
+onnx("GridSample", _grid_sample, "GridSampler2D", "GridSampler3D")
+rename("AffineGrid", inputs="theta output_size", attrs=[Attr("align_corners", "bool", 0)])
+
+
+def _col2im(e: Emit) -> ir.Value:
+    block = e.ints(2)
+    if block is None:
+        raise e.reject("the block shape is computed at run time", "Use a constant block shape.")
+    count = len(block)
+    attrs = {
+        "kernel_size": block,
+        "dilation": e.attr("dilations", [1] * count),
+        "padding": e.attr("pads", [0] * (2 * count)),
+        "stride": e.attr("strides", [1] * count),
+    }
+    return e.op("Col2im", [e.need(0), e.need(1)], attrs)
+
+
+def _lower_col2im(e: Emit) -> ir.Value:
+    block = np.array(e.attr("kernel_size"), np.int64)
+    attrs = {"dilations": e.attr("dilation"), "pads": e.attr("padding"), "strides": e.attr("stride")}
+    return e.op("Col2Im", [e.need(0), e.need(1), block], attrs)
+
+
+ge("Col2im", "x output_size", _lower_col2im,
+   [Attr("kernel_size", "ints"), Attr("dilation", "ints"), Attr("padding", "ints"), Attr("stride", "ints")],
+   cost=Cost.MOVEMENT)  # fmt: skip
+onnx("Col2Im", _col2im, "Col2im")
