@@ -1,0 +1,55 @@
+"""Device float types in numpy: limits, rounding, conversion. What the rewritten graphs do is proved against this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+Array = np.ndarray[Any, Any]
+
+#: Largest finite value of the 16-bit float types (IEEE binary16; bfloat16 = upper half of binary32).
+LIMITS: Final[dict[ir.DataType, float]] = {
+    ir.DataType.FLOAT16: 65504.0,
+    ir.DataType.BFLOAT16: 3.3895313892515355e38,
+}
+#: Integer types all of whose values a 16-bit float holds exactly (11 and 8 significant bits).
+EXACT_INTEGERS: Final[dict[ir.DataType, frozenset[ir.DataType]]] = {
+    kind: frozenset({ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4})
+    for kind in LIMITS
+}
+HALVES: Final = frozenset(LIMITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """A value of the fp32 graph that the device stores in 16 bits.
+
+    ``value`` is its ONNX name; ``saturate`` clamps to the largest finite number before rounding (otherwise IEEE inf).
+    """
+
+    value: str
+    dtype: ir.DataType
+    saturate: bool
+
+
+def numpy_dtype(dtype: ir.DataType) -> np.dtype[Any]:
+    """The numpy element type that holds ``dtype`` (``ml_dtypes`` for bfloat16)."""
+    return np.dtype(ml_dtypes.bfloat16) if dtype == ir.DataType.BFLOAT16 else np.dtype(dtype.numpy())
+
+
+def to_device(array: Array, dtype: ir.DataType, saturate: bool) -> Array:
+    """``array`` (any real type) rounded to the nearest even number of ``dtype``, NaN kept."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if saturate:
+            array = np.clip(array, -LIMITS[dtype], LIMITS[dtype])
+        return array.astype(numpy_dtype(dtype))
+
+
+def rounded(array: Array, dtype: ir.DataType, saturate: bool) -> Array:
+    """fp32 ``array`` with its values rounded to ``dtype``, kept in fp32."""
+    result: Array = to_device(array, dtype, saturate).astype(np.float32)
+    return result
