@@ -137,9 +137,20 @@ class OmFile:
 
     def to_bytes(self) -> bytes:
         """The file rebuilt from its parsed parts; equal to the file for files written here."""
+        return self._rebuilt(self.raw_model_def)
+
+    def with_attributes(self, *, compressed: bool) -> bytes:
+        """The file with attribute names compressed (as the vendor writes them) or readable."""
+        definition = pb.ModelDef()
+        definition.CopyFrom(self.model_def)
+        if compressed:
+            attr_compression.compress(definition)
+        return self._rebuilt(definition)
+
+    def _rebuilt(self, definition: pb.ModelDef) -> bytes:
         rebuilt = {
             Part.MODEL_INOUT_INFO: inout.encode(self.in_out),
-            Part.MODEL_DEF: self.raw_model_def.SerializeToString(deterministic=True),
+            Part.MODEL_DEF: definition.SerializeToString(deterministic=True),
             Part.TASK_INFO: self.task_def.SerializeToString(deterministic=True),
         }
         parts = []

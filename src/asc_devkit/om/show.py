@@ -39,6 +39,28 @@ def summary(model: OmFile) -> dict[str, Any]:
     }
 
 
+def operators(model: OmFile) -> list[dict[str, Any]]:
+    """One row per operator of the root graph: name, type, engine, first output, the user's nodes it stands for."""
+    rows = []
+    for op in model.model_def.graph[0].op if model.model_def.graph else ():
+        if op.type in ("Data", "Const", "Constant", "NetOutput"):
+            continue
+        desc = op.output_desc[0] if op.output_desc else None
+        origin = op.attr["_datadump_original_op_names"].list.s if "_datadump_original_op_names" in op.attr else ()
+        engine = op.attr["_asc_engine"].s.decode() if "_asc_engine" in op.attr else ""
+        shape = "" if desc is None else f"{desc.layout} {list(desc.shape.dim)}"
+        rows.append(
+            {
+                "name": op.name,
+                "type": op.type,
+                "engine": engine,
+                "output": shape,
+                "origin": [s.decode("utf-8", "replace") for s in origin],
+            }
+        )
+    return rows
+
+
 def _tensor(info: Any) -> dict[str, Any]:
     return {"name": info.name, "dtype": info.dtype, "shape": list(info.shape), "bytes": info.size}
 
