@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir as ir
 
-from asc_devkit.ops.catalogue import Cost, Emit
+from asc_devkit.ops.catalogue import Emit
 from asc_devkit.ops.declare import Attr, ge, lower_as, onnx, rename
+from asc_devkit.ops.families.steps import scalar_like
 
 rename("Relu", exact=True)
 rename("LeakyRelu", attrs=[Attr("negative_slope", "float", 0.01, onnx="alpha", ge_default=0.0)])
@@ -48,52 +48,19 @@ rename(
     attrs=[Attr("lambd", "float", 0.5), Attr("bias", "float", 0.0)],
 )
 rename("Gelu", "GeluV2", attrs=[Attr("approximate", "str", "none")], rewritten=True)
-rename("Hardmax", "HardMax", attrs=[Attr("axis", "int", -1)], exact=True, bounds=(0.0, 1.0), cost=Cost.SOFTMAX)
-
-# --- softmax ----------------------------------------------------------------------------------------------------------
-ge(
-    "SoftmaxV2",
-    "x",
-    lambda e: e.op("Softmax", [e.need(0)], {"axis": _one_axis(e)}),
-    [Attr("axes", "ints", (-1,)), Attr("half_to_float", "bool", 0)],
-    cost=Cost.SOFTMAX,
-    bounds=(0.0, 1.0),
-)
-ge(
-    "LogSoftmaxV2",
-    "logits",
-    lambda e: e.op("LogSoftmax", [e.need(0)], {"axis": _one_axis(e)}),
-    [Attr("axes", "ints", (-1,))],
-    outputs="logsoftmax",
-    cost=Cost.SOFTMAX,
-)
-onnx("Softmax", lambda e: e.op("SoftmaxV2", [e.need(0)], {"axes": [e.attr("axis", -1)]}), "SoftmaxV2")
-onnx("LogSoftmax", lambda e: e.op("LogSoftmaxV2", [e.need(0)], {"axes": [e.attr("axis", -1)]}), "LogSoftmaxV2")
-
-
-def _one_axis(e: Emit) -> int:
-    axes = e.attr("axes")
-    if len(axes) != 1:
-        raise e.reject(f"softmax over the axes {list(axes)} together has no ONNX form")
-    return int(axes[0])
-
 
 # --- ThresholdedRelu: x where x > alpha, else 0 -----------------------------------------------------------------------
 
 
 def _thresholded(e: Emit) -> ir.Value:
-    dtype = e.dtype(0)
-    assert dtype is not None
-    kind = dtype.numpy()
-    return e.op("ThresholdV2", [e.need(0), np.array(e.attr("alpha", 1.0), kind), np.array(0, kind)])
+    x = e.need(0)
+    return e.op("ThresholdV2", [x, scalar_like(x, e.attr("alpha", 1.0)), scalar_like(x, 0)])
 
 
 def _lower_threshold(e: Emit) -> ir.Value:
     x, limit, other = e.need(0), e.need(1), e.value(2)
-    dtype = e.dtype(0)
-    assert dtype is not None
     above = e.op("Greater", [x, limit], shape=e.shape(0), dtype=ir.DataType.BOOL)
-    return e.op("Where", [above, x, np.array(0, dtype.numpy()) if other is None else other], dtype=dtype)
+    return e.op("Where", [above, x, scalar_like(x, 0) if other is None else other], dtype=x.dtype)
 
 
 ge("ThresholdV2", "x threshold value", _lower_threshold, exact=True)
@@ -103,17 +70,15 @@ onnx("ThresholdedRelu", _thresholded, "ThresholdV2")
 
 
 def _lower_swish(e: Emit) -> ir.Value:
-    x, scale, dtype = e.need(0), e.attr("scale"), e.dtype(0)
-    assert dtype is not None
-    scaled = x if scale == 1.0 else e.op("Mul", [x, np.array(scale, dtype.numpy())], shape=e.shape(0))
+    x, scale = e.need(0), e.attr("scale")
+    scaled = x if scale == 1.0 else e.op("Mul", [x, scalar_like(x, scale)], shape=e.shape(0))
     return e.op("Mul", [x, e.op("Sigmoid", [scaled], shape=e.shape(0))])
 
 
 def _lower_fast_gelu(e: Emit) -> ir.Value:
     """x * sigmoid(1.702 x)."""
-    x, dtype = e.need(0), e.dtype(0)
-    assert dtype is not None
-    gate = e.op("Sigmoid", [e.op("Mul", [x, np.array(1.702, dtype.numpy())], shape=e.shape(0))], shape=e.shape(0))
+    x = e.need(0)
+    gate = e.op("Sigmoid", [e.op("Mul", [x, scalar_like(x, 1.702)], shape=e.shape(0))], shape=e.shape(0))
     return e.op("Mul", [x, gate])
 
 

@@ -1,21 +1,21 @@
-"""Arithmetic, comparison, logic and bit operators, element by element."""
+"""Arithmetic, element by element, and type conversion."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
 from math import pi
 
 import numpy as np
 import onnx_ir as ir
 
 from asc_devkit.ops.catalogue import Emit, Mix
-from asc_devkit.ops.declare import Attr, ge, lower_as, onnx, outputs_of, raise_as, rename
+from asc_devkit.ops.declare import FREE, Attr, ge, lower_as, onnx, outputs_of, raise_as, rename
+from asc_devkit.ops.families.steps import chain, scalar_like
 
 UNIT = (-1.0, 1.0)
 PAIR = "x1 x2"
 
 # --- one operand ------------------------------------------------------------------------------------------------------
+rename("Identity", **FREE)
 rename("Abs", exact=True)
 rename("Neg", exact=True)
 rename("Ceil", exact=True)
@@ -38,44 +38,18 @@ rename("Cosh")
 rename("Asinh")
 rename("Acosh")
 rename("Atanh")
-rename("Not", "LogicalNot", exact=True)
-rename("BitwiseNot", "Invert", exact=True)
-rename("IsNaN", "IsNan", exact=True)
-rename(
-    "IsInf",
-    attrs=[
-        Attr("_detect_negative", "bool", 1, onnx="detect_negative"),
-        Attr("_detect_positive", "bool", 1, onnx="detect_positive"),
-    ],
-    exact=True,
-)
 
 # --- two operands -----------------------------------------------------------------------------------------------------
 rename("Add", inputs=PAIR)
 rename("Sub", inputs=PAIR)
 rename("Mul", inputs=PAIR)
 rename("Pow", inputs=PAIR, mix=Mix.BLACK)
-rename("Equal", inputs=PAIR, exact=True)
-rename("Greater", inputs=PAIR, exact=True)
-rename("GreaterOrEqual", "GreaterEqual", inputs=PAIR, exact=True)
-rename("Less", inputs=PAIR, exact=True)
-rename("LessOrEqual", "LessEqual", inputs=PAIR, exact=True)
-rename("And", "LogicalAnd", inputs=PAIR, exact=True)
-rename("Or", "LogicalOr", inputs=PAIR, exact=True)
-rename("Xor", "LogicalXor", inputs=PAIR, exact=True)
-rename("BitwiseAnd", inputs=PAIR, exact=True)
-rename("BitwiseOr", inputs=PAIR, exact=True)
-rename("BitwiseXor", inputs=PAIR, exact=True)
-rename("Where", "SelectV2", inputs="condition then else", outputs="result", exact=True)
-
 ge("RealDiv", PAIR, lower_as("Div"))
 ge("Div", PAIR, lower_as("Div"))
 ge("Maximum", PAIR, lower_as("Max"), exact=True)
 ge("Minimum", PAIR, lower_as("Min"), exact=True)
 ge("FloorMod", PAIR, lower_as("Mod"))
 ge("Mod", PAIR, lambda e: e.op("Mod", e.inputs, {"fmod": 1}))
-ge("LeftShift", "x y", lambda e: e.op("BitShift", e.inputs, {"direction": "LEFT"}), outputs="z", exact=True)
-ge("RightShift", "x y", lambda e: e.op("BitShift", e.inputs, {"direction": "RIGHT"}), outputs="z", exact=True)
 
 
 def _is_float(dtype: ir.DataType | None) -> bool:
@@ -85,47 +59,31 @@ def _is_float(dtype: ir.DataType | None) -> bool:
 # Integers: ONNX truncates, which is GE's Div.
 onnx("Div", lambda e: e.op("RealDiv" if _is_float(e.dtype(0)) else "Div", e.inputs), "RealDiv", "Div")
 onnx("Mod", lambda e: e.op("Mod" if e.attr("fmod", 0) else "FloorMod", e.inputs), "FloorMod", "Mod")
-onnx(
-    "BitShift",
-    lambda e: e.op("LeftShift" if e.attr("direction") == "LEFT" else "RightShift", e.inputs),
-    "LeftShift",
-    "RightShift",
-)
 
 # --- any number of operands -------------------------------------------------------------------------------------------
 
 
-def _chain(e: Emit, ge_type: str) -> ir.Value:
-    """Left to right, two at a time."""
-    values = [e.need(i) for i in range(len(e.inputs))]
-    return reduce(lambda a, b: e.op(ge_type, [a, b], shape=_broadcast(a, b)), values)
-
-
-def _broadcast(a: ir.Value, b: ir.Value) -> Sequence[int] | None:
-    if a.shape is None or b.shape is None or not (a.shape.is_static() and b.shape.is_static()):
-        return None
-    return np.broadcast_shapes(a.shape.numpy(), b.shape.numpy())
+def _operands(e: Emit) -> list[ir.Value]:
+    return [e.need(i) for i in range(len(e.inputs))]
 
 
 def _sum(e: Emit) -> ir.Value:
     shapes = {e.shape(i) for i in range(len(e.inputs))}
     if len(e.inputs) > 2 and len(shapes) == 1 and None not in shapes:
         return e.op("AccumulateNV2", e.inputs, {"N": len(e.inputs)}, shape=e.shape(0))
-    return _chain(e, "Add")
+    return chain(e, "Add", _operands(e))
 
 
 def _mean(e: Emit) -> ir.Value:
     if len(e.inputs) == 1:
         return e.need(0)
-    dtype = e.dtype(0)
-    assert dtype is not None
-    return e.op("RealDiv", [_sum(e), np.array(len(e.inputs), dtype.numpy())])
+    return e.op("RealDiv", [_sum(e), scalar_like(e.need(0), len(e.inputs))])
 
 
 ge("AccumulateNV2", "x*", lower_as("Sum"), [Attr("N", "int", onnx="")])
 ge("AddN", "x*", lower_as("Sum"), [Attr("N", "int", onnx="")])
-onnx("Max", lambda e: _chain(e, "Maximum"), "Maximum")
-onnx("Min", lambda e: _chain(e, "Minimum"), "Minimum")
+onnx("Max", lambda e: chain(e, "Maximum", _operands(e)), "Maximum")
+onnx("Min", lambda e: chain(e, "Minimum", _operands(e)), "Minimum")
 onnx("Sum", _sum, "Add", "AccumulateNV2")
 onnx("Mean", _mean, "Add", "AccumulateNV2", "RealDiv")
 
@@ -148,10 +106,8 @@ def _clip(e: Emit) -> ir.Value:
 
 
 def _relu6(e: Emit) -> ir.Value:
-    dtype = e.dtype(0)
-    assert dtype is not None
-    kind = dtype.numpy()
-    return e.op("Clip", [e.need(0), np.array(0, kind), np.array(6, kind)])
+    x = e.need(0)
+    return e.op("Clip", [x, scalar_like(x, 0), scalar_like(x, 6)])
 
 
 ge("ClipByValueV2", "x clip_value_min clip_value_max", lower_as("Clip"), exact=True)
@@ -188,9 +144,7 @@ onnx("CastLike", _cast_like, "Cast")
 
 
 def _scalar(e: Emit, onnx_type: str) -> ir.Value:
-    dtype = e.dtype(0)
-    assert dtype is not None
-    return e.op(onnx_type, [e.need(0), np.array(e.attr("value"), dtype.numpy())])
+    return e.op(onnx_type, [e.need(0), scalar_like(e.need(0), e.attr("value"))])
 
 
 _VALUE = [Attr("value", "float", onnx="")]
@@ -198,7 +152,6 @@ ge("Muls", "x", lambda e: _scalar(e, "Mul"), _VALUE)
 ge("Adds", "x", lambda e: _scalar(e, "Add"), _VALUE)
 ge("Rsqrt", "x", lambda e: e.op("Reciprocal", [e.op("Sqrt", [e.need(0)], shape=e.shape(0))]))
 ge("Square", "x", lambda e: e.op("Mul", [e.need(0), e.need(0)]))
-ge("NotEqual", PAIR, lambda e: e.op("Not", [e.op("Equal", e.inputs, dtype=ir.DataType.BOOL)]), exact=True)
 ge("BiasAdd", "x bias", lambda e: _bias_add(e), [Attr("data_format", "str", "NCHW", onnx="")])
 
 
