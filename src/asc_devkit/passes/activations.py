@@ -189,7 +189,7 @@ class MishFusion(NodePass):
 
 
 class ClipFusion(NodePass):
-    """Max(x, c), Min(x, c) -> Clip(x); Clip(Clip(x)), Clip(Relu(x)), Relu(Clip(x)) -> one Clip; Relu(Relu(x)) -> Relu."""
+    """Max(x, c), Min(x, c) -> Clip(x); a chain of Clip and Relu -> one of them with the intersection of the ranges."""
 
     name = "ClipFusionPass"
     own = True

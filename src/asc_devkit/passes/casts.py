@@ -61,9 +61,7 @@ class CastRemove(NodePass):
         if source is None or not holds(x.dtype, source.dtype) or not ed.dominates(source, node):
             return Outcome.NONE
         if source.dtype == out.dtype:
-            if not ed.can_replace(out, source):
-                return Outcome.MATCHED
-            ed.replace(out, source)
+            ed.alias(out, source)
         else:
             ed.replace(out, ed.op("Cast", [source], {"to": int(out.dtype)}, name=node.name or ""))
         return Outcome.CHANGED

@@ -9,6 +9,8 @@ from asc_devkit.passes.declare import NodePass, Outcome
 from asc_devkit.passes.editor import Array, Editor
 from asc_devkit.passes.patterns import channel_affine, is_float
 
+HALF_MAX = 65504.0  # largest finite fp16 number
+
 
 def _fold_behind(node: ir.Node, ed: Editor, kinds: tuple[str, ...]) -> Outcome:
     """Fold y * scale + shift (per channel) computed by ``node`` into the convolution or product that makes y."""
@@ -33,7 +35,10 @@ def _fold_behind(node: ir.Node, ed: Editor, kinds: tuple[str, ...]) -> Outcome:
             return Outcome.MATCHED
         factor = float(ed.attr(main, "beta", 1.0)) if main.op_type == "Gemm" else 1.0
         new_bias = np.broadcast_to(bias.reshape(-1).astype(np.float64) * factor, scale.shape) * scale + shift
-        inputs: list[ir.Value | Array | None] = [main.inputs[0], _scaled(main, weight, scale, ed)]
+        new_weight = _scaled(main, weight, scale, ed)
+        if not _in_range(new_bias, bias) or (isinstance(new_weight, np.ndarray) and not _in_range(new_weight, weight)):
+            return Outcome.MATCHED
+        inputs: list[ir.Value | Array | None] = [main.inputs[0], new_weight]
         if bias_value is not None or new_bias.any():
             inputs.append(new_bias.astype(weight.dtype))
         attrs = {k: v for k, v in main.attributes.items() if not (main.op_type == "Gemm" and k == "beta")}
@@ -56,11 +61,20 @@ def _scaled(main: ir.Node, weight: Array, scale: Array, ed: Editor) -> ir.Value 
         group = int(ed.attr(main, "group", 1))
         grouped = wide.reshape(group, weight.shape[0] // group, *weight.shape[1:])
         scale = scale.reshape(group, 1, weight.shape[1], *(1,) * (weight.ndim - 2))
-        return (grouped * scale).reshape(weight.shape).astype(weight.dtype)
+        return np.asarray((grouped * scale).reshape(weight.shape), dtype=weight.dtype)
     else:
         transposed = main.op_type == "Gemm" and ed.attr(main, "transB", 0)
         shape = (-1, 1) if transposed else (1, -1)
-    return (wide * scale.reshape(shape)).astype(weight.dtype)
+    return np.asarray(wide * scale.reshape(shape), dtype=weight.dtype)
+
+
+def _in_range(new: Array, old: Array) -> bool:
+    """False when folding takes weights or biases out of the range of fp16 that were inside it before."""
+    return bool(np.all(np.isfinite(new))) and _peak(new) <= max(HALF_MAX, _peak(old))
+
+
+def _peak(array: Array) -> float:
+    return float(np.max(np.abs(array), initial=0.0))
 
 
 class ConvBatchnormFusion(NodePass):
@@ -139,6 +153,8 @@ class InputScaleConvFusion(NodePass):
             per_group = (group, 1, channels // group, *(1,) * (weight.ndim - 2))
             added = (wide * shift.reshape(per_group)).sum(axis=tuple(range(2, wide.ndim))).reshape(-1)
             new_weight = (wide * scale.reshape(per_group)).reshape(weight.shape).astype(weight.dtype)
+            if not _in_range(new_weight, weight) or not _in_range(added, bias):
+                return Outcome.MATCHED
             inputs: list[ir.Value | Array | None] = [x, new_weight]
             if bias_value is not None or added.any():
                 inputs.append((bias.astype(np.float64) + added).astype(weight.dtype))

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from asc_devkit.passes.declare import GraphPass
-from asc_devkit.passes.editor import Editor
+from asc_devkit.passes.editor import Array, Editor
 
 _SAMPLE_BYTES = 256
 _NONDETERMINISTIC = frozenset(
@@ -42,25 +42,21 @@ class RemoveSameConst(GraphPass):
                 continue
             kept: dict[bytes, list[ir.Value]] = defaultdict(list)
             for value in values:
-                array = ed.const(value)
-                if array is None:
-                    continue
-                bytes_ = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+                bytes_ = _raw(ed, value)
                 key = bytes_[:_SAMPLE_BYTES].tobytes() + bytes_[-_SAMPLE_BYTES:].tobytes()
                 twin = next((k for k in kept[key] if np.array_equal(_raw(ed, k), bytes_)), None)
                 if twin is None:
                     kept[key].append(value)
                 else:
-                    self._merge(value, twin, ed)
+                    self._merge(value, twin)
 
-    def _merge(self, value: ir.Value, twin: ir.Value, ed: Editor) -> None:
-        ed.begin(self.name, value.uses()[0].node)  # type: ignore[index]
+    @staticmethod
+    def _merge(value: ir.Value, twin: ir.Value) -> None:
         for user, index in value.uses():
             user.replace_input_with(index, twin)
-        ed.commit(silent=True)
 
 
-def _raw(ed: Editor, value: ir.Value) -> np.ndarray:  # type: ignore[type-arg]
+def _raw(ed: Editor, value: ir.Value) -> Array:
     array = ed.const(value)
     assert array is not None
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -98,7 +94,7 @@ def _key(node: ir.Node) -> Hashable | None:
             return None
         value = attr.value
         if attr.type == ir.AttributeType.TENSOR:
-            if value.nbytes > _SAMPLE_BYTES:
+            if value.dtype == ir.DataType.STRING or value.nbytes > _SAMPLE_BYTES:
                 return None
             value = (value.dtype, tuple(value.shape.numpy()), value.tobytes())
         elif isinstance(value, (list, tuple)):

@@ -127,7 +127,7 @@ class Editor:
         return node.inputs[index] if index < len(node.inputs) else None
 
     def dominates(self, value: ir.Value, node: ir.Node) -> bool:
-        """True when ``value`` can be read where ``node`` stands: it belongs to the same graph or is a constant of it."""
+        """True when ``value`` belongs to the graph of ``node``: rewrites never move work into the body of a loop."""
         producer = value.producer()
         graph = producer.graph if producer is not None else value.graph
         return graph is node.graph
@@ -146,8 +146,22 @@ class Editor:
         """Start a rewrite; new nodes go in front of ``anchor``."""
         self._pass, self._anchor = pass_name, anchor
 
-    def commit(self, silent: bool = False) -> list[ir.Node]:
-        """Finish the rewrite: record it (unless ``silent``), hand on origins; returns the nodes to look at again."""
+    def rollback(self) -> None:
+        """Give up a rewrite that has only added nodes so far."""
+        for node in reversed(self._added):
+            if node.graph is not None:
+                _detach(node)
+                node.graph.remove(node)
+                self._node_names.discard(node.name or "")
+        self._reset()
+
+    def _reset(self) -> None:
+        self._anchor = None
+        self._added, self._removed, self._explicit, self._touched = [], [], set(), {}
+        self._wanted, self._named = {}, set()
+
+    def commit(self) -> list[ir.Node]:
+        """Finish the rewrite: record it, hand on origins; returns the nodes to look at again."""
         gone = self._removed[::-1]
         kept = [n for n in self._added if n.graph is not None]
         for node, name in self._wanted.items():
@@ -164,16 +178,13 @@ class Editor:
             if ORIGIN_OPS not in node.meta:
                 node.meta[ORIGIN_OPS] = ()
             node.meta[PASSES] = (*(p for p in history if p != self._pass), self._pass)
-        if not silent:
-            self.rewrites.append(Rewrite(self._pass, tuple(map(_label, gone)), tuple(map(_label, kept))))
+        self.rewrites.append(Rewrite(self._pass, tuple(map(_label, gone)), tuple(map(_label, kept))))
         touched = dict.fromkeys(kept)
         touched.update(self._touched)
         for node in kept:
             for out in node.outputs:
                 touched.update(dict.fromkeys(u.node for u in out.uses()))
-        self._anchor = None
-        self._added, self._removed, self._explicit, self._touched = [], [], set(), {}
-        self._wanted, self._named = {}, set()
+        self._reset()
         return [n for n in touched if n.graph is not None]
 
     def op(
@@ -209,7 +220,7 @@ class Editor:
         )
         if name:
             self._wanted[node] = name
-        anchor.graph.insert_before(anchor, node)  # type: ignore[union-attr]
+        anchor.graph.insert_before(anchor, node)
         self._added.append(node)
         origins = tuple(o for n in of for o in n.meta.get(ORIGIN_OPS, ()))
         if origins:
@@ -302,6 +313,10 @@ class Editor:
         if producer is not None:
             self.remove_if_dead(producer)
 
+    def alias(self, old: ir.Value, new: ir.Value) -> None:
+        """Like ``replace``, through an Identity where a graph output cannot be given to ``new`` directly."""
+        self.replace(old, new if self.can_replace(old, new) else self.op("Identity", [new]))
+
     def set_input(self, node: ir.Node, index: int, value: ir.Value) -> None:
         """Change one input in place; what fed it vanishes if nothing else needs it."""
         old = node.inputs[index]
@@ -393,12 +408,14 @@ def _all_inputs(node: ir.Node) -> list[ir.Value | None]:
 
 
 def _detach(node: ir.Node) -> None:
-    """Take ``node`` and the nodes of its bodies off the use lists of the values they read."""
+    """Take ``node`` off the use lists of the values it reads, and empty its bodies."""
     node.resize_inputs(0)
     for attr in node.attributes.values():
         if attr.type == ir.AttributeType.GRAPH:
-            for inner in attr.as_graph().all_nodes():
+            for inner in list(attr.as_graph().all_nodes()):
                 inner.resize_inputs(0)
+                if inner.graph is not None:
+                    inner.graph.remove(inner)
 
 
 def _label(node: ir.Node) -> str:

@@ -8,12 +8,22 @@ from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
+from asc_devkit.errors import AscError
 from asc_devkit.passes.declare import NodePass, Outcome
 from asc_devkit.passes.editor import Editor
 from asc_devkit.passes.report import FusionReport
 
 # A rewrite system that does not shrink the graph must still stop.
 REWRITES_PER_NODE = 30
+
+
+def _attempt(item: NodePass, node: ir.Node, ed: Editor) -> Outcome:
+    """Try one pass at one node; a replacement that does not fit (it raises before it replaces) leaves no trace."""
+    try:
+        return item.rewrite(node, ed)
+    except AscError:
+        ed.rollback()
+        return Outcome.MATCHED
 
 
 def run(passes: Sequence[NodePass], ed: Editor, report: FusionReport, nodes: Iterable[ir.Node] | None = None) -> int:
@@ -36,7 +46,7 @@ def run(passes: Sequence[NodePass], ed: Editor, report: FusionReport, nodes: Ite
         for item in by_type.get(node.op_type, anywhere):
             started = time.perf_counter()
             ed.begin(item.name, node)
-            outcome = item.rewrite(node, ed)
+            outcome = _attempt(item, node, ed)
             count = counts[item]
             if outcome is Outcome.CHANGED:
                 again = ed.commit()

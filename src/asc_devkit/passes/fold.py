@@ -43,8 +43,7 @@ class ConstantFolding(NodePass):
         results = evaluate(node, inputs)
         if results is None:
             return Outcome.MATCHED
-        released = sum(v.const_value.nbytes for v in set(node.inputs) if v is not None and self._released(v, node))
-        growth = sum(r.nbytes for r in results) - released
+        growth = sum(r.nbytes for r in results) - sum(self._released(v, node) for v in set(node.inputs))
         if growth > 0 and ed.growth + growth > GROWTH_BYTES:
             return Outcome.MATCHED
         ed.growth += growth
@@ -55,5 +54,8 @@ class ConstantFolding(NodePass):
         return Outcome.CHANGED
 
     @staticmethod
-    def _released(value: ir.Value, node: ir.Node) -> bool:
-        return value.const_value is not None and all(u.node is node for u in value.uses())
+    def _released(value: ir.Value | None, node: ir.Node) -> int:
+        """Bytes of a constant that only ``node`` reads."""
+        if value is None or value.const_value is None or any(u.node is not node for u in value.uses()):
+            return 0
+        return value.const_value.nbytes

@@ -1,9 +1,10 @@
 """Transposes around regions of operators that do not care about the order of dimensions.
 
 A *region* is a connected set of nodes (elementwise operators, Concat, Softmax, reductions, ...) which computes on
-permuted data just as well. Computing it in the layout before a Transpose ``p`` removes the Transposes that enter with ``p``
-and those that leave with its inverse, and needs new ones where other values enter or leave. The region is taken over when
-that makes fewer Transposes. Afterwards none is left between the convolutions of a network exported with channels last.
+permuted data just as well. Computing it in the layout before a Transpose ``p`` removes the Transposes that enter with
+``p`` and those that leave with its inverse, and needs new ones where other values enter or leave. The region is taken
+over when that makes fewer Transposes. Afterwards none is left between the convolutions of a network exported with
+channels last.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class _Region:
 
 
 class PermuteFusion(GraphPass):
-    """Transpose(p), operators that do not care, Transpose(p^-1) -> the operators alone, whenever fewer Transposes result."""
+    """Transpose(p), operators that do not care, Transpose(p^-1) -> the operators alone, if fewer Transposes result."""
 
     name = "PermuteFusionPass"
 
@@ -166,9 +167,9 @@ class PermuteFusion(GraphPass):
     ) -> None:
         """Serve the readers of ``old`` that stay in the old layout."""
         for user in old.consumers():
-            if user.op_type == "Transpose" and user not in inside and perm_of(user, ed) == back:
-                if ed.can_replace(user.outputs[0], new):
-                    ed.replace(user.outputs[0], new)
+            undone = user.op_type == "Transpose" and user not in inside and perm_of(user, ed) == back
+            if undone and ed.can_replace(user.outputs[0], new):
+                ed.replace(user.outputs[0], new)
         if old.is_graph_output() or any(u.node not in inside for u in old.uses()):
             ed.replace(old, ed.op("Transpose", [new], {"perm": perm}, before=node), unless=inside)
 

@@ -111,13 +111,12 @@ class NeutralElement(NodePass):
     own = True
     ops = ("Add", "Sub", "Mul", "Div", "Pow")
 
-    _NEUTRAL = {"Add": 0.0, "Sub": 0.0, "Mul": 1.0, "Div": 1.0, "Pow": 1.0}
     numerics = "none (-0.0 + 0 would become -0.0)"
 
     def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
         for position in (1, 0) if node.op_type in ("Add", "Mul") else (1,):
             constant, x = node.inputs[position], node.inputs[1 - position]
-            if not self._is_neutral(constant, self._NEUTRAL[node.op_type], ed) or x is None:
+            if not self._is_neutral(constant, 0.0 if node.op_type in ("Add", "Sub") else 1.0, ed) or x is None:
                 continue
             if x.dtype != node.outputs[0].dtype:
                 return Outcome.NONE

@@ -34,10 +34,10 @@ def mean_square(value: ir.Value | None, ed: Editor) -> tuple[ir.Value, list[int]
 def over_root(node: ir.Node, ed: Editor) -> tuple[ir.Value, ir.Value, float, list[ir.Node]] | None:
     """(d, v, eps, nodes) when a Div or Mul node computes d / sqrt(v + eps) in one of its spellings."""
     a, b = node.inputs[0], node.inputs[1]
+    sides: list[tuple[ir.Value | None, ir.Value | None, list[ir.Node]]] = []
     if node.op_type == "Div":
-        sides = [(a, b, [])]
+        sides.append((a, b, []))
     else:
-        sides = []
         for d, r in ((a, b), (b, a)):
             inverse = ed.producer(r, "Reciprocal", "Div")
             if inverse is None:
@@ -237,8 +237,8 @@ class SoftmaxFusion(NodePass):
         shift = ed.producer(x, "Sub")
         top = None if shift is None else ed.producer(shift.inputs[1], "ReduceMax")
         if shift is not None and top is not None and top.inputs[0] is shift.inputs[0]:
-            if reduced_axes(top, ed) == axes and ed.attr(top, "keepdims", 1):
-                x, nodes = shift.inputs[0], [*nodes, shift, top]
+            fits = reduced_axes(top, ed) == axes and ed.attr(top, "keepdims", 1)
+            x, nodes = (shift.inputs[0], [*nodes, shift, top]) if fits else (x, nodes)
         if not closed(nodes, node):
             return Outcome.MATCHED
         ed.replace(node.outputs[0], ed.op("Softmax", [x], {"axis": axes[0]}, name=node.name or ""))

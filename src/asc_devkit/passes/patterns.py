@@ -23,7 +23,7 @@ class Product:
 
 
 def product(node: ir.Node, ed: Editor) -> Product:
-    """The product a Mul or Div node computes, through inner Mul, Div-by-constant and small Pow nodes used only by it."""
+    """The product a Mul or Div node computes, through the Mul, Div-by-constant and small Pow nodes only it uses."""
     coefficient = 1.0
     factors: list[ir.Value] = []
     nodes: list[ir.Node] = []
@@ -149,7 +149,7 @@ def is_float(value: ir.Value | None) -> bool:
 
 
 def along_axis(array: Array, length: int, rank: int, axis: int) -> Array | None:
-    """``array`` as a float64 vector along ``axis`` of a tensor of ``rank`` dimensions, None when it varies otherwise."""
+    """``array`` as float64 vector along ``axis`` of a tensor of ``rank`` dimensions; None when it varies elsewhere."""
     if array.ndim > rank:
         if any(d != 1 for d in array.shape[: array.ndim - rank]):
             return None

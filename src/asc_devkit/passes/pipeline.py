@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import onnx_ir as ir
 
+from asc_devkit.ops.infer import infer
 from asc_devkit.passes import (
     activations,
     arithmetic,
@@ -113,8 +114,8 @@ _WHOLE: tuple[GraphPass, ...] = (
 def optimise(model: ir.Model, context: PassContext | None = None) -> FusionReport:
     """Run all passes the switches allow on ``model`` in place; shapes must have been inferred.
 
-    The result computes the same outputs under the same names (each pass states what may change in the last bits) and can
-    be executed by ONNX Runtime.
+    The result computes the same outputs under the same names (each pass states what may change in the last bits) and
+    can be executed by ONNX Runtime.
     """
     context = context or PassContext()
     allowed = [p for p in all_passes() if context.switches.allows(p)]
@@ -129,6 +130,9 @@ def optimise(model: ir.Model, context: PassContext | None = None) -> FusionRepor
     whole = [p for p in _WHOLE if p in allowed]
     _whole(whole, ed, report)
     run(cleaning, ed, report)
+    if any(c.name == "CondRemovePass" and c.effect_times for c in report.counts):
+        infer(model)  # what followed an If of unknown shape may have a shape now
+        run(cleaning, ed, report)
     run([*cleaning, *composites], ed, report)
     for _ in range(MAX_ROUNDS):
         before = len(ed.rewrites)

@@ -27,9 +27,7 @@ class ReshapeRemove(NodePass):
         if source is None or after is None or not ed.dominates(source, node):
             return Outcome.MATCHED
         if ed.dims(source) == after:
-            if not ed.can_replace(out, source):
-                return Outcome.MATCHED
-            ed.replace(out, source)
+            ed.alias(out, source)
         else:
             ed.replace(out, reshape(ed, source, after, node))
         return Outcome.CHANGED

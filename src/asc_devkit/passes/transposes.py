@@ -42,9 +42,7 @@ class TransOpSymmetryElimination(NodePass):
             return Outcome.MATCHED
         perm = [first[p] for p in second]
         if perm == list(range(len(perm))):
-            if not ed.can_replace(node.outputs[0], source):
-                return Outcome.MATCHED
-            ed.replace(node.outputs[0], source)
+            ed.alias(node.outputs[0], source)
         else:
             ed.replace(node.outputs[0], ed.op("Transpose", [source], {"perm": perm}, name=node.name or ""))
         return Outcome.CHANGED
@@ -88,7 +86,7 @@ class TransposeReshapeFusion(NodePass):
 
 
 class ReshapeTransposeFusion(NodePass):
-    """Transpose(Reshape(x), p) of the same rank where the Reshape only moves dimensions of length 1 -> Transpose(x, q)."""
+    """Transpose(Reshape(x), p), the Reshape keeping rank and only moving dimensions of length 1 -> Transpose(x, q)."""
 
     name = "ReshapeTransposeFusionPass"
     ops = ("Transpose",)

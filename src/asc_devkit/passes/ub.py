@@ -51,7 +51,7 @@ def _member(node: ir.Node, like: ir.Value, ed: Editor, kinds: frozenset[str] = E
 
 
 def _followers(value: ir.Value, ed: Editor) -> list[ir.Node]:
-    """The elementwise nodes that take over ``value``: its only reader, or two where one feeds the other (x * gate(x))."""
+    """The elementwise nodes that take over ``value``: its only reader, or two where one feeds the other (x gate(x))."""
     if value.is_graph_output():
         return []
     readers = list(value.consumers())

@@ -171,6 +171,22 @@ def rnn(c: NodeView) -> None:
     c.out(dtype, state, 2)
 
 
+def stft(c: NodeView) -> None:
+    dtype = c.dtype(0)
+    c.out(dtype, (None, None, None, 2))
+    signal, step = c.dims(0), c.static_ints(1)
+    window = c.dims_or_none(2)
+    length = (
+        c.static_ints(3) if c.has(3) else (None if window is None or not isinstance(window[0], int) else window[:1])
+    )
+    samples = signal[1] if len(signal) > 1 else None
+    if not length or not step or not isinstance(length[0], int):
+        return
+    frames = (samples - length[0]) // step[0] + 1 if isinstance(samples, int) else None
+    bins = length[0] // 2 + 1 if c.attr("onesided", 1) else length[0]
+    c.out(dtype, (signal[0], frames, bins, 2))
+
+
 RULES: dict[str, Rule] = {
     "AveragePool": pool,
     "Conv": conv,
@@ -189,6 +205,7 @@ RULES: dict[str, Rule] = {
     "QLinearConv": q_linear_conv,
     "QLinearMatMul": q_linear_matmul,
     "RNN": rnn,
+    "STFT": stft,
 }
 
 # Operators of other domains whose outputs have the shapes of a standard operator with the same leading inputs.

@@ -86,15 +86,18 @@ def _inferred(x: Dims | None, total: int | None, result: list[Dim], target: list
         return total // rest if rest else 0
     if x is None:
         return None
-    ours, theirs = list(x), [d for d in result if d != -1]
-    for d in list(theirs):  # cancel what both sides have in common, names included
+    ours, theirs = [d for d in x if not isinstance(d, int)], [d for d in result if not isinstance(d, int)]
+    for d in list(theirs):  # cancel the names both sides have in common
         if d is not None and d in ours:
             ours.remove(d)
             theirs.remove(d)
-    if len(ours) == 1 and not theirs:
-        return ours[0]
-    left, right = product(ours), product(theirs)
-    return left // right if left is not None and right else None
+    left = math.prod(d for d in x if isinstance(d, int))
+    right = math.prod(d for d in result if isinstance(d, int) and d != -1)
+    if theirs or not right or left % right:
+        return None
+    if not ours:
+        return left // right
+    return ours[0] if len(ours) == 1 and left == right else None
 
 
 def transpose(c: NodeView) -> None:
@@ -181,7 +184,8 @@ def split(c: NodeView) -> None:
             if total and isinstance(dim, int):
                 require_equal(sum(s for s in sizes if isinstance(s, int)), dim, f"split {sizes} of axis {axis}")
     elif isinstance(dim, int):
-        step = -(-dim // c.attr("num_outputs", count))
+        require_equal(c.attr("num_outputs", count), count, "num_outputs and outputs")
+        step = -(-dim // count)
         sizes = [min(step, max(dim - step * i, 0)) for i in range(count)]
     if sizes is not None and len(sizes) != count:
         raise Inconsistent(f"{len(sizes)} parts for {count} outputs")
@@ -390,8 +394,17 @@ def resize(c: NodeView) -> None:
     result = list(x)
     if c.has(3):
         sizes = c.static_ints(3)
-        if sizes is None or c.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
+        if sizes is None or len(sizes) != len(axes):
             raise Unknown
+        policy = c.attr("keep_aspect_ratio_policy", "stretch")
+        old = [x[a] for a in axes]
+        if policy != "stretch":
+            lengths = [d for d in old if isinstance(d, int) and d]
+            if len(lengths) != len(old):
+                raise Unknown
+            ratios = [s / d for s, d in zip(sizes, lengths, strict=True)]
+            scale = min(ratios) if policy == "not_larger" else max(ratios)
+            sizes = [math.floor(scale * d + 0.5) for d in lengths]
         for axis, length in zip(axes, sizes, strict=True):
             result[axis] = length
     else:

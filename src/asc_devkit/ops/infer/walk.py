@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from functools import lru_cache
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from asc_devkit.errors import AscError, Problem
@@ -84,6 +86,7 @@ class _Walker:
                 if rule is not None:
                     rule(view)
                 return
+            _check_arity(node)
             structured = control.RULES.get(node.op_type)
             if structured is not None:
                 structured(view, lambda body: self.graph(body, depth + 1))
@@ -140,6 +143,26 @@ class _Walker:
         arrays = evaluate(node, inputs)
         if arrays is not None:
             self.known.update(zip(node.outputs, arrays, strict=False))
+
+
+@lru_cache(maxsize=1024)
+def _schema(op_type: str) -> onnx.defs.OpSchema | None:
+    try:
+        return onnx.defs.get_schema(op_type, CANONICAL_OPSET, "")
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _check_arity(node: ir.Node) -> None:
+    schema = _schema(node.op_type)
+    if schema is None:
+        return
+    for what, count, low, high in (
+        ("inputs", len(node.inputs), schema.min_input, schema.max_input),
+        ("outputs", len(node.outputs), schema.min_output, schema.max_output),
+    ):
+        if not low <= count <= high:
+            raise Inconsistent(f"{count} {what} where the operator has {low} to {high}")
 
 
 def _symbolic(node: ir.Node, inputs: list[Array | None]) -> Array | None:
@@ -200,11 +223,8 @@ def _divide(a: Dim, b: Dim) -> Dim:
 
 def _onnx_inference(node: ir.Node, known: MutableMapping[ir.Value, Array]) -> None:
     """Infer with onnx's function for the operator (operators without a rule here)."""
-    import onnx
-
-    try:
-        schema = onnx.defs.get_schema(node.op_type, CANONICAL_OPSET, node.domain)
-    except onnx.defs.SchemaError:
+    schema = _schema(node.op_type)
+    if schema is None:
         return
     proto = ir.serde.serialize_node(node)
     types, data = {}, {}
@@ -219,7 +239,7 @@ def _onnx_inference(node: ir.Node, known: MutableMapping[ir.Value, Array]) -> No
         found = onnx.shape_inference.infer_node_outputs(
             schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", CANONICAL_OPSET)]
         )
-    except onnx.shape_inference.InferenceError as error:
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         raise Inconsistent(str(error).splitlines()[0]) from error
     for out in node.outputs:
         result = found.get(out.name or "")
