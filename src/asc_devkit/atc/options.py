@@ -91,7 +91,8 @@ _SYNONYMS = {
 
 def nearest(name: str, names: list[str]) -> str:
     """``Did you mean ...`` text for ``name``, empty when nothing is near."""
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    swapped = [known for known in names if sorted(known) == sorted(name)]  # letters in the wrong order come first
+    near = swapped or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"Did you mean {near[0]}?" if near else ""
 
 

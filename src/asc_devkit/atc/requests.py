@@ -25,7 +25,9 @@ def output_types(graph: ir.Graph, text: str) -> dict[int, ir.DataType]:
     for item in filter(None, (part.strip() for part in text.split(";"))):
         target, _, kind = item.rpartition(":")
         if kind not in _DTYPES:
-            problems.append(_bad_type(item, f"the type must be one of {', '.join(OUTPUT_TYPES)}", nearest(kind, [*_DTYPES])))
+            problems.append(
+                _bad_type(item, f"the type must be one of {', '.join(OUTPUT_TYPES)}", nearest(kind, [*_DTYPES]))
+            )
         elif not target:
             wanted.update(dict.fromkeys(range(len(graph.outputs)), _DTYPES[kind]))
         else:

@@ -220,7 +220,9 @@ def _framework(framework: str) -> Problem:
 
 def _dynamic(inputs: list[ir.Value]) -> Problem:
     shapes = {
-        value.name or "": ",".join(str(d) if isinstance(d, int) else f"<{d.value or 'size'}>" for d in value.shape or ())
+        value.name or "": ",".join(
+            str(d) if isinstance(d, int) else f"<{d.value or 'size'}>" for d in value.shape or ()
+        )
         for value in inputs
     }
     example = ";".join(f"{name}:{dims}" for name, dims in shapes.items())
@@ -249,7 +251,8 @@ def _unsupported(rows: list[Any]) -> list[Problem]:
                 f"ATC unsupported op type: {op_type}. No parser is registered for Op [{found[0].name}, "
                 f"optype [{full}]]" + (f" and {len(found) - 1} more of its kind" if len(found) > 1 else "") + ".",
                 cause=found[0].reason or "CANN has no such operator.",
-                fix=found[0].hint or "Rewrite the node with supported operators, or let the host run it with --host_ops=true.",
+                fix=found[0].hint
+                or "Rewrite the node with supported operators, or let the host run it with --host_ops=true.",
                 nodes=tuple(f"{row.name} ({full})" for row in found),
                 seed_class="EE2002",
             )
@@ -288,4 +291,6 @@ def _dump_operators(job: Job, folder: Path) -> None:
 
     for index, node in enumerate(job.model.graph):
         safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in node.name or "op")[:100]
-        files.write_text(folder / f"{index:05d}_{node.op_type}_{safe}.json", json.dumps(describe(node), indent=2) + "\n")
+        files.write_text(
+            folder / f"{index:05d}_{node.op_type}_{safe}.json", json.dumps(describe(node), indent=2) + "\n"
+        )

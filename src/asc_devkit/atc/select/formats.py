@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from asc_devkit import ops
 from asc_devkit.ge.desc import DESC, ENGINE, GE_DOMAIN, Engine, TensorDesc
-from asc_devkit.ge.formats import storage_shape
+from asc_devkit.ge.formats import PLAIN, storage_shape
 from asc_devkit.ops.catalogue import Cost, GeOp
 from asc_devkit.soc import Soc
 

@@ -73,9 +73,7 @@ def _main(nodes: list[ir.Node]) -> ir.Node:
 def _fuse(graph: ir.Graph, nodes: list[ir.Node]) -> ir.Node:
     inside = set(nodes)
     main, last = _main(nodes), nodes[-1]
-    entering: list[ir.Value | None] = [
-        v if v is not None and v.producer() not in inside else None for v in main.inputs
-    ]
+    entering: list[ir.Value | None] = [v if v is not None and v.producer() not in inside else None for v in main.inputs]
     while entering and entering[-1] is None:
         entering.pop()
     if main is not nodes[0] and any(v is not None and v.producer() in inside for v in main.inputs):

@@ -1,0 +1,47 @@
+"""The original model in fp32 under ONNX Runtime, with chosen intermediate tensors exposed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+Array = np.ndarray[Any, Any]
+
+
+class Reference:
+    """Runs the user's file as it is. ``tensors`` are names that exist in its main graph."""
+
+    def __init__(self, path: Path, threads: int = 0) -> None:
+        self.path, self.threads = path, threads
+        self.proto = onnx.load(path, load_external_data=False)
+        graph = self.proto.graph
+        initial = {t.name for t in graph.initializer}
+        self.inputs = [v.name for v in graph.input if v.name not in initial]
+        self.outputs = [v.name for v in graph.output]
+        self.available = {name for node in graph.node for name in node.output if name}
+
+    def session(self, tensors: Sequence[str]) -> ort.InferenceSession:
+        """A session that also returns ``tensors``."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self.proto)
+        have = set(self.outputs)
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in tensors if name not in have)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        options.log_severity_level = 4
+        folder = str(self.path.resolve().parent)
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+    def run(
+        self, session: ort.InferenceSession, feeds: dict[str, Array], tensors: Sequence[str]
+    ) -> dict[str, Array]:
+        """Values of ``tensors`` for one batch."""
+        wanted = [feeds[name] for name in self.inputs]
+        found: list[Array] = session.run(list(tensors), dict(zip(self.inputs, wanted, strict=True)))
+        return dict(zip(tensors, found, strict=True))
