@@ -1,8 +1,8 @@
 """The operator catalogue: what the toolkit knows about each operator, declared once, used in both directions.
 
 A family module (``ops/families/elementwise.py``, ``ops/families/conv.py``, ...) declares operators with the helpers of
-``ops.declare`` (a pure rename is one line). ``ops.convert`` walks a graph with these declarations; ``perf``, ``atc`` and
-``npu`` read the facts.
+``ops.declare`` (a pure rename is one line). ``ops.convert`` walks a graph with these declarations; ``perf``, ``atc``
+and ``npu`` read the facts.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Emit(Protocol):
     ) -> ir.Value:
         """Append a node and return its first output (``.producer().outputs`` has the others).
 
-        Arrays become initializers. Attributes that are None are left out. ``dtype`` defaults to that of the first input.
+        Arrays become initializers. Attributes that are None are left out. ``dtype`` defaults to the first input's.
         """
 
     def reshaped(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:

@@ -271,7 +271,7 @@ class _ToGe(_Walk):
         self.inherit(node, e.created)
 
     def inherit(self, node: ir.Node, created: list[ir.Node]) -> None:
-        """All new nodes carry the old one's meta. A view in front of a group stays outside: groups start at the work."""
+        """All new nodes carry the old one's meta. A view before a group stays outside: groups start at the work."""
         origins = node.meta.get(ORIGIN_OPS, ((node.name or "", node.op_type),))
         group = node.meta.get(GROUP)
         fed_by_group = group is not None and any(
@@ -369,9 +369,9 @@ class _ToOnnx(_Walk):
         if spec.engine is not Engine.CUBE or target is None or not target.is_floating_point():
             return
         for index, value in enumerate(e.inputs):
-            if value is not None and value.dtype != target and value.dtype is not None:
-                if value.dtype.is_floating_point():
-                    e.inputs[index] = e.op("Cast", [value], {"to": int(target)}, dtype=target)
+            if value is None or value.dtype in (None, target) or not value.dtype.is_floating_point():  # type: ignore[union-attr]
+                continue
+            e.inputs[index] = e.op("Cast", [value], {"to": int(target)}, dtype=target)
 
     def members(self, node: ir.Node, scope: Scope) -> None:
         """Inline a fused group; its outputs take the fused node's names."""

@@ -1,4 +1,4 @@
-"""Helpers with which the family modules declare operators: ``rename`` (both directions in one line), ``ge`` and ``onnx``."""
+"""Helpers with which the family modules declare operators: ``rename`` (both directions), ``ge`` and ``onnx`` (one)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AICPU: Final[dict[str, Any]] = {"engine": Engine.AICPU, "cost": Cost.AICPU, "flo
 
 @dataclass(frozen=True)
 class Attr:
-    """One attribute: GE name, kind, ONNX default, ONNX name when it differs ("" = ONNX has none), GE default when it differs."""
+    """One attribute: GE name, kind, ONNX default; ONNX name if it differs ("" = none), GE default if it differs."""
 
     name: str
     kind: str
@@ -46,7 +46,7 @@ class Attr:
 
 
 def ge(ge_type: str, inputs: str, lower: Convert, attrs: Sequence[Attr] = (), outputs: str = "y", **facts: Any) -> None:
-    """Declare a GE operator. ``inputs`` and ``outputs`` are names separated by spaces; ``facts`` are ``GeOp`` fields."""
+    """Declare a GE operator. ``inputs`` and ``outputs``: names separated by spaces; ``facts``: fields of ``GeOp``."""
     facts.setdefault("floats", VECTOR_FLOATS)
     defaults = {a.name: a.default if a.ge_default is None else a.ge_default for a in attrs}
     registry.add_ge(

@@ -25,5 +25,5 @@ rename("SequenceInsert", inputs="handle value index", outputs="output_handle", *
 rename("SequenceLength", inputs="handle", outputs="length", **_SEQUENCE)
 rename("SplitToSequence", inputs="x split", outputs="handle",
        attrs=[Attr("axis", "int", 0), Attr("keep_dims", "bool", 1, onnx="keepdims")], **_SEQUENCE)  # fmt: skip
-rename("ConcatFromSequence", "SequenceConcat", inputs="handle",
+rename("ConcatFromSequence", inputs="handle",
        attrs=[Attr("axis", "int"), Attr("new_axis", "bool", 0)], **_SEQUENCE)  # fmt: skip

@@ -1,7 +1,7 @@
-"""Convolutions: Conv -> Conv2D (1-D through a dimension of size 1) and Conv3D; ConvTranspose -> Conv2DTransposeD, Conv3DTransposeD.
+"""Convolutions: Conv -> Conv2D, Conv3D; ConvTranspose -> Conv2DTransposeD, Conv3DTransposeD (1-D through height 1).
 
-GE lists 4 (5) strides and dilations and orders pads per axis (top, bottom, left, right); ONNX lists spatial axes only and
-all beginnings before all ends.
+GE lists 4 (5) strides and dilations and orders pads per axis (top, bottom, left, right); ONNX lists spatial axes only
+and all beginnings before all ends.
 """
 
 from __future__ import annotations

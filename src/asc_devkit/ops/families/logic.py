@@ -23,7 +23,8 @@ rename("BitwiseOr", inputs="x1 x2", exact=True)
 rename("BitwiseXor", inputs="x1 x2", exact=True)
 rename("BitwiseNot", "Invert", exact=True)
 rename("IsNaN", "IsNan", exact=True)
-rename("IsInf", exact=True, attrs=[Attr("detect_negative", "bool", 1), Attr("detect_positive", "bool", 1)])
+rename("IsInf", exact=True, attrs=[Attr("_detect_negative", "bool", 1, onnx="detect_negative"),
+                                   Attr("_detect_positive", "bool", 1, onnx="detect_positive")])  # fmt: skip
 rename("Where", "SelectV2", inputs="condition then else", outputs="result", exact=True)
 ge("NotEqual", "x1 x2", lambda e: e.op("Not", [e.op("Equal", e.inputs, dtype=BOOL)]), exact=True)
 ge("Select", "condition x1 x2", lower_as("Where"), exact=True)

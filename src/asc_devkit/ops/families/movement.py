@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from asc_devkit.ge.desc import Engine
 from asc_devkit.ops.catalogue import Cost, Emit
-from asc_devkit.ops.declare import Attr, ge, lower_as, onnx, outputs_of, rename
+from asc_devkit.ops.declare import Attr, ge, onnx, outputs_of, rename
 from asc_devkit.ops.families.steps import int64
 
 INT64 = ir.DataType.INT64
@@ -145,7 +145,19 @@ onnx("Split", _split, "SplitV")
 rename("Slice", "StridedSliceV2", inputs="x begin end axes strides", **_MOVE)
 rename("Expand", inputs="x shape", **_MOVE)
 rename("Tile", inputs="x multiples", **_MOVE)
-rename("Compress", inputs="x condition", attrs=[Attr("axis", "int")], **_HOST_SIDE)
+
+
+def _compress(e: Emit) -> ir.Value:
+    """Positions where the condition holds, then a gather; without an axis over the flat tensor."""
+    x, axis = e.need(0), e.attr("axis")
+    if axis is None:
+        x, axis = e.op("Reshape", [x, int64(-1)]), 0
+    at = e.op("NonZero", [e.need(1)], {"transpose": 1, "dtype": INT64}, dtype=INT64)
+    at = e.op("Squeeze", [at], {"axis": [0]})
+    return e.op("GatherV2", [x, at, int64(axis)], {"batch_dims": 0})
+
+
+onnx("Compress", _compress, "NonZero", "GatherV2", "Reshape", "Squeeze")
 
 
 def _pad(e: Emit) -> ir.Value:
@@ -226,14 +238,23 @@ rename("Range", inputs="start limit delta", cost=Cost.MOVEMENT)
 
 
 def _eye_like(e: Emit) -> ir.Value:
-    dtype = e.attr("dtype")
+    shape, dtype = e.shape(0), e.attr("dtype")
+    if shape is None:
+        raise e.reject("the shape is unknown", "Give the model static shapes (--input_shape).")
     kind = e.dtype(0) if dtype is None else ir.DataType(dtype)
-    return e.op("EyeLike", e.inputs, {"k": e.attr("k", 0), "dtype": kind})
+    attrs = {"num_rows": shape[0], "num_columns": shape[1], "dtype": kind, "_k": e.attr("k", 0) or None}
+    return e.op("Eye", [], attrs, dtype=kind)
 
 
-ge("EyeLike", "x", lower_as("EyeLike", [Attr("k", "int"), Attr("dtype", "dtype")]),
-   [Attr("k", "int", 0), Attr("dtype", "dtype")], **_HOST_SIDE)  # fmt: skip
-onnx("EyeLike", _eye_like, "EyeLike")
+def _lower_eye(e: Emit) -> ir.Value:
+    rows = e.attr("num_rows")
+    like = e.op("ConstantOfShape", [int64(rows, e.attr("num_columns") or rows)], dtype=ir.DataType.FLOAT)
+    return e.op("EyeLike", [like], {"k": e.attr("_k"), "dtype": e.attr("dtype")}, dtype=e.out_dtype())
+
+
+ge("Eye", "", _lower_eye, [Attr("num_rows", "int"), Attr("num_columns", "int", 0), Attr("dtype", "dtype", 1),
+                           Attr("_k", "int", 0)], **_HOST_SIDE)  # fmt: skip
+onnx("EyeLike", _eye_like, "Eye")
 
 
 def _one_hot(e: Emit) -> ir.Value:
@@ -264,7 +285,7 @@ onnx("OneHot", _one_hot, "OneHot")
 
 rename(
     "Unique",
-    "Unique2",
+    "UniqueWithCountsAndSorting",
     attrs=[Attr("sorted", "bool", 1), Attr("_axis", "int", None, onnx="axis")],
     outputs="y indices inverse_indices counts",
     **_HOST_SIDE,

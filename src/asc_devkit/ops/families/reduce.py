@@ -89,7 +89,7 @@ def _arg(onnx_type: str, ge_type: str) -> tuple[Convert, Convert]:
     return convert, lower
 
 
-for _onnx_type, _ge_type in (("ArgMax", "ArgMaxV2"), ("ArgMin", "ArgMinV2")):
+for _onnx_type, _ge_type in (("ArgMax", "ArgMaxV2"), ("ArgMin", "ArgMin")):
     _convert, _lower = _arg(_onnx_type, _ge_type)
     ge(_ge_type, "x dimension", _lower, [Attr("dtype", "dtype"), Attr("_select_last_index", "int", 0)],
        cost=Cost.REDUCE, exact=True)  # fmt: skip

@@ -51,7 +51,8 @@ def _lower_roi_pooling(e: Emit) -> ir.Value:
 
 
 ge("ROIPooling", "x rois", _lower_roi_pooling,
-   [Attr("pooled_h", "int"), Attr("pooled_w", "int"), Attr("spatial_scale_h", "float"), Attr("spatial_scale_w", "float")],
+   [Attr("pooled_h", "int"), Attr("pooled_w", "int"),
+    Attr("spatial_scale_h", "float"), Attr("spatial_scale_w", "float")],
    cost=Cost.POOL, exact=True)  # fmt: skip
 onnx("MaxRoiPool", _max_roi_pool, "ROIPooling")
 
@@ -98,7 +99,7 @@ def _col2im(e: Emit) -> ir.Value:
         "padding": e.attr("pads", [0] * (2 * count)),
         "stride": e.attr("strides", [1] * count),
     }
-    return e.op("Col2im", [e.need(0), e.need(1)], attrs)
+    return e.op("Col2ImV2", [e.need(0), e.need(1)], attrs)
 
 
 def _lower_col2im(e: Emit) -> ir.Value:
@@ -107,7 +108,7 @@ def _lower_col2im(e: Emit) -> ir.Value:
     return e.op("Col2Im", [e.need(0), e.need(1), block], attrs)
 
 
-ge("Col2im", "x output_size", _lower_col2im,
+ge("Col2ImV2", "x output_size", _lower_col2im,
    [Attr("kernel_size", "ints"), Attr("dilation", "ints"), Attr("padding", "ints"), Attr("stride", "ints")],
    cost=Cost.MOVEMENT)  # fmt: skip
-onnx("Col2Im", _col2im, "Col2im")
+onnx("Col2Im", _col2im, "Col2ImV2")
