@@ -391,7 +391,7 @@ def om_message(data: bytes, rng: random.Random) -> tuple[bytes, str]:
 
 
 _ONNX = (
-    (onnx_meaning, 10),
+    (onnx_meaning, 20),
     (wire, 6),
     (flip_bits, 2),
     (flip_bits_early, 2),

@@ -5,6 +5,7 @@ A child that dies or stays silent is a failure of the case it was at, and is rep
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing as mp
 import os
@@ -13,6 +14,7 @@ import resource
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,6 +26,7 @@ from typing import Any
 from tests.fuzz.mutate import mutant
 
 SECONDS = 10  # a case that takes longer is a hang
+FAILURES = ("traceback", "hang", "crash", "memory", "wrong")
 MEMORY_BYTES = 6 << 30  # address space of a child; libraries map about 2 GB of it
 
 
@@ -39,19 +42,19 @@ class Case:
 
 @dataclass
 class Outcome:
-    """``counts`` by word: the target's own words, "refused", and the failures traceback, hang, crash, memory."""
+    """``counts`` by word: the target's own words, "refused", and the words of ``FAILURES``."""
 
     counts: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
     failures: list[dict[str, Any]] = field(default_factory=list)
     slowest_s: float = 0.0
 
-    def add(self, case: Case, word: str, detail: str, seconds: float) -> None:
+    def add(self, case: Case, word: str, detail: str, took_s: float) -> None:
         self.counts[word] += 1
-        self.slowest_s = max(self.slowest_s, seconds)
+        self.slowest_s = max(self.slowest_s, took_s)
         if word == "refused":
             self.codes.update(detail.split())
-        if word in ("traceback", "hang", "crash", "memory"):
+        if word in FAILURES:
             self.failures.append({"case": case.number, "file": case.seed_file, "what": word, "detail": detail})
 
 
@@ -66,23 +69,23 @@ def damaged(case: Case) -> tuple[bytes, str]:
     return mutant(data, case.kind, random.Random(f"{case.seed}/{case.number}"))
 
 
-def run(todo: Sequence[Case], target: str, jobs: int = 1, progress: bool = False) -> Outcome:
-    """Run all cases; ``target`` is a name in ``tests.fuzz.targets.TARGETS``."""
+def run(todo: Sequence[Case], target: str, jobs: int = 1, progress: bool = False, seconds: int = SECONDS) -> Outcome:
+    """Run all cases; ``target`` is a name in ``tests.fuzz.targets.TARGETS`` or ``module:function``."""
     outcome = Outcome()
     pending = iter(todo)
-    workers = [_Worker(target) for _ in range(min(jobs, max(1, len(todo))))]
+    workers = [_Worker(target, seconds) for _ in range(min(jobs, max(1, len(todo))))]
     active = [w for w in workers if w.give(pending)]
     while active:
-        ready = wait([w.pipe for w in active], timeout=SECONDS * 2.5)
+        ready = wait([w.pipe for w in active], timeout=seconds * 2.5)
         for worker in [w for w in active if w.pipe in ready] or active:
             case = worker.case
             assert case is not None
             try:
-                word, detail, seconds = worker.pipe.recv() if worker.pipe in ready else ("hang", "in native code", 99.0)
+                word, detail, took = worker.pipe.recv() if worker.pipe in ready else ("hang", "in native code", 99.0)
             except EOFError:
                 worker.process.join(5)
-                word, detail, seconds = "crash", f"exit code {worker.process.exitcode}", 0.0
-            outcome.add(case, word, detail, seconds)
+                word, detail, took = "crash", f"exit code {worker.process.exitcode}", 0.0
+            outcome.add(case, word, detail, took)
             if word in ("hang", "crash", "memory"):
                 worker.restart()
             if not worker.give(pending):
@@ -100,15 +103,15 @@ def run(todo: Sequence[Case], target: str, jobs: int = 1, progress: bool = False
 class _Worker:
     """A child process and the case it is at."""
 
-    def __init__(self, target: str) -> None:
-        self.target = target
+    def __init__(self, target: str, seconds: int) -> None:
+        self.target, self.seconds = target, seconds
         self.case: Case | None = None
         self._start()
 
     def _start(self) -> None:
         self.pipe, theirs = mp.Pipe()
         context = mp.get_context("spawn")
-        self.process = context.Process(target=_serve, args=(theirs, self.target), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, self.target, self.seconds), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -136,25 +139,26 @@ def _alarm(number: int, frame: object) -> None:
     raise _TooLong
 
 
-def _serve(pipe: Connection, target: str) -> None:
+def _serve(pipe: Connection, target: str, seconds: int) -> None:
     from tests.fuzz.targets import TARGETS
 
     signal.signal(signal.SIGALRM, _alarm)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.environ["OMP_NUM_THREADS"] = "1"
-    function = TARGETS[target]
+    module, colon, name = target.partition(":")
+    function = getattr(importlib.import_module(module), name) if colon else TARGETS[target]
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        function_warm_up(folder)
+        _warm_up(folder)
         while True:
             try:
                 case = pipe.recv()
             except EOFError:
                 return
-            pipe.send(_one(case, function, Path(folder)))
+            pipe.send(_one(case, function, Path(folder), seconds))
 
 
-def function_warm_up(folder: str) -> None:
+def _warm_up(folder: str) -> None:
     """Imports count for no case."""
     import onnxruntime
 
@@ -164,18 +168,19 @@ def function_warm_up(folder: str) -> None:
     Path(folder).mkdir(exist_ok=True)
 
 
-def _one(case: Case, function: Any, folder: Path) -> tuple[str, str, float]:
-    import time
-
+def _one(case: Case, function: Any, folder: Path, seconds: int) -> tuple[str, str, float]:
     from asc_devkit.errors import AscError
+    from tests.fuzz.targets import Wrong
 
     data, what = damaged(case)
     path = folder / f"m.{case.kind}"
     path.write_bytes(data)
     start = time.perf_counter()
-    signal.alarm(SECONDS)
+    signal.alarm(seconds)
     try:
-        word, detail = function(path, folder), ""
+        word, detail = function(path, folder, case.seed_file), ""
+    except Wrong as error:
+        word, detail = "wrong", f"{what}\n{error}"
     except AscError as error:
         word, detail = "refused", " ".join(p.code for p in error.problems)
     except _TooLong:

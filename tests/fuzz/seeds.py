@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,25 @@ def onnx_files() -> list[Path]:
 
 @contextmanager
 def seeds(kind: str) -> Iterator[list[Path]]:
-    """Files of ``kind``."""
-    assert kind == "onnx"
-    yield onnx_files()
+    """Files of ``kind``; OM files are made for the occasion."""
+    if kind == "onnx":
+        yield onnx_files()
+        return
+    with tempfile.TemporaryDirectory(prefix="seeds-") as folder:
+        yield om_files(Path(folder))
+
+
+def om_files(folder: Path) -> list[Path]:
+    """A hand-built graph with fused groups, and the same with compressed attributes."""
+    from asc_devkit import om
+    from asc_devkit.atc.select import groups
+    from tests.om.graphs import model
+
+    made = []
+    for compressed in (False, True):
+        path = folder / f"graph-{compressed}.om"
+        graph = model()
+        groups.collapse(graph)
+        om.write(path, graph, om.ModelInfo("graph", "Ascend310P3", attr_compression=compressed))
+        made.append(path)
+    return made
