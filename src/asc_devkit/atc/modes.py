@@ -68,8 +68,8 @@ def _to_json(flags: Mapping[str, str]) -> str:
         _needed(flags, "om", "1")
     assert source is not None
     if source.endswith(".onnx"):
-        from google.protobuf import json_format
         import onnx
+        from google.protobuf import json_format
 
         from asc_devkit.frontends.onnx import load
 

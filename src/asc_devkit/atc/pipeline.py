@@ -18,6 +18,7 @@ from asc_devkit.errors import AscError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from asc_devkit.atc.stages import InputSpec
     from asc_devkit.passes import FusionReport
     from asc_devkit.perf.memory import MemoryPlan
     from asc_devkit.soc import Soc
@@ -29,6 +30,7 @@ class Result:
 
     om_path: Path
     model: ir.Model
+    inputs: tuple[InputSpec, ...]
     soc: Soc
     options: Options
     fusion: FusionReport
@@ -114,6 +116,7 @@ def _run(options: Options, log: ConversionLog, on_stage: Callable[[str], None]) 
     return Result(
         om_path=om_path,
         model=job.model,
+        inputs=job.inputs,
         soc=job.soc,
         options=options,
         fusion=job.fusion,

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from asc_devkit.perf.memory import MemoryPlan
 
 
+@dataclass(frozen=True)
+class InputSpec:
+    """An input of the user's model: name, static shape, element type, and how many rows the tables have that an integer
+    input picks from (2 when it picks from none)."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: ir.DataType
+    index_limit: int
+
+
 @dataclass
 class Job:
     """A conversion on its way: the IR and what the stages learned."""
@@ -31,6 +42,7 @@ class Job:
     soc: soc.Soc
     model: ir.Model
     opset: int = 0
+    inputs: tuple[InputSpec, ...] = ()
     fusion: FusionReport | None = None
     memory: MemoryPlan | None = None
     counts: dict[str, int] = field(default_factory=dict)
@@ -59,7 +71,7 @@ def parse(options: Options, log: ConversionLog) -> Job:
         raise AscError(_dynamic([v for v in model.graph.inputs if v.name in loaded.dynamic]))
     infer(model)
     original = loaded.original
-    job = Job(options, resolution.soc, model, opset=original.opset)
+    job = Job(options, resolution.soc, model, opset=original.opset, inputs=tuple(map(_input, model.graph.inputs)))
     job.counts["original"] = sum(count for kind, count in original.nodes.items() if kind != "Constant")
     log.info(
         f"{options.model}: {job.counts['original']} operators, opset {original.opset}, "
@@ -69,6 +81,29 @@ def parse(options: Options, log: ConversionLog) -> Job:
         log.info(f"input {value.name}: {value.dtype} {list(value.shape or ())}")
     _dump(job, "parse")
     return job
+
+
+def _input(value: ir.Value) -> InputSpec:
+    assert value.shape is not None and value.dtype is not None
+    shape = tuple(int(d) for d in value.shape)  # type: ignore[arg-type]
+    return InputSpec(value.name or "", shape, value.dtype, _index_limit(value))
+
+
+def _index_limit(value: ir.Value) -> int:
+    frontier, seen, limit = [value], {value}, 0
+    while frontier and len(seen) < 64:
+        for node, index in frontier.pop().uses():
+            if node.op_type == "Gather" and index == 1 and node.inputs[0] is not None:
+                table = node.inputs[0].shape
+                axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
+                if table is not None and len(table) > axis and isinstance(table[axis], int):
+                    rows = int(table[axis])  # type: ignore[arg-type]
+                    limit = rows if not limit else min(limit, rows)
+            elif node.op_type in ("Cast", "Unsqueeze", "Squeeze", "Reshape", "Identity", "Clip") and index == 0:
+                fresh = [output for output in node.outputs if output not in seen]
+                seen.update(fresh)
+                frontier += fresh
+    return limit or 2
 
 
 def optimise(job: Job, log: ConversionLog) -> None:

@@ -6,14 +6,14 @@ Files are read without pickles and with bounds on their size; every file that do
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import onnx_ir as ir
 
+from asc_devkit.atc import stages as atc_stages
 from asc_devkit.errors import AscError, Problem
 
 Array = np.ndarray[Any, Any]
@@ -44,33 +44,9 @@ class Samples:
         return sum(self.valid)
 
 
-def specs(graph: ir.Graph) -> list[InputSpec]:
-    """Input descriptions of a canonical ONNX graph with static shapes."""
-    found = []
-    for value in graph.inputs:
-        assert value.shape is not None and value.dtype is not None
-        shape = tuple(int(d) for d in value.shape)  # type: ignore[arg-type]
-        found.append(InputSpec(value.name or "", shape, value.dtype.numpy(), _index_limit(value)))
-    return found
-
-
-def _index_limit(value: ir.Value) -> int:
-    """How many rows the tables have that this integer input picks from (2 when it picks from none)."""
-    frontier, seen, limit = [value], {value}, 0
-    while frontier and len(seen) < 64:
-        current = frontier.pop()
-        for node, index in current.uses():
-            if node.op_type == "Gather" and index == 1 and node.inputs[0] is not None:
-                table = node.inputs[0].shape
-                axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-                if table is not None and len(table) > axis and isinstance(table[axis], int):
-                    limit = int(table[axis]) if not limit else min(limit, int(table[axis]))
-            elif node.op_type in ("Cast", "Unsqueeze", "Squeeze", "Reshape", "Identity", "Clip") and index == 0:
-                for output in node.outputs:
-                    if output not in seen:
-                        seen.add(output)
-                        frontier.append(output)
-    return limit or 2
+def specs(inputs: Sequence[atc_stages.InputSpec]) -> list[InputSpec]:
+    """Input descriptions with numpy types, from those of a conversion."""
+    return [InputSpec(i.name, i.shape, np.dtype(i.dtype.numpy()), i.index_limit) for i in inputs]
 
 
 def random_samples(inputs: list[InputSpec], seed: int) -> Samples:

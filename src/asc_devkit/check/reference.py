@@ -38,9 +38,7 @@ class Reference:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
         return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
-    def run(
-        self, session: ort.InferenceSession, feeds: dict[str, Array], tensors: Sequence[str]
-    ) -> dict[str, Array]:
+    def run(self, session: ort.InferenceSession, feeds: dict[str, Array], tensors: Sequence[str]) -> dict[str, Array]:
         """Values of ``tensors`` for one batch."""
         wanted = [feeds[name] for name in self.inputs]
         found: list[Array] = session.run(list(tensors), dict(zip(self.inputs, wanted, strict=True)))

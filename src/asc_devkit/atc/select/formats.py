@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from asc_devkit import ops
 from asc_devkit.ge.desc import DESC, ENGINE, GE_DOMAIN, Engine, TensorDesc
-from asc_devkit.ge.formats import PLAIN, storage_shape
+from asc_devkit.ge.formats import storage_shape
 from asc_devkit.ops.catalogue import Cost, GeOp
 from asc_devkit.soc import Soc
 
@@ -195,7 +195,8 @@ class _Chooser:
         )
         node.meta[ENGINE] = Engine.VECTOR
         output = node.outputs[0]
-        output.name, output.shape, output.dtype = f"{value.name}__{fmt}", value.shape, value.dtype
+        output.name, output.shape = f"{value.name}__{fmt}", value.shape
+        output.type = None if value.dtype is None else ir.TensorType(value.dtype)
         self._set(output, fmt)
         producer = value.producer()
         if producer is None:

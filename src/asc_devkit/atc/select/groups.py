@@ -70,6 +70,11 @@ def _main(nodes: list[ir.Node]) -> ir.Node:
     return nodes[0]
 
 
+def copy_type(value: ir.Value) -> ir.TypeProtocol | None:
+    """The value's type as an object of its own: IR types are mutable, and ``value.dtype = ...`` writes into them."""
+    return ir.TensorType(value.dtype) if value.dtype is not None else value.type
+
+
 def _fuse(graph: ir.Graph, nodes: list[ir.Node]) -> ir.Node:
     inside = set(nodes)
     main, last = _main(nodes), nodes[-1]
@@ -89,7 +94,7 @@ def _fuse(graph: ir.Graph, nodes: list[ir.Node]) -> ir.Node:
     for value in entering:
         twin = ir.Value(name=None if value is None else value.name, shape=None, type=None)
         if value is not None:
-            twin.shape, twin.type = value.shape, value.type
+            twin.shape, twin.type = value.shape, copy_type(value)
             twin.meta.update(value.meta)
             inner[value] = twin
         else:
@@ -107,7 +112,7 @@ def _fuse(graph: ir.Graph, nodes: list[ir.Node]) -> ir.Node:
         )
         copy.meta.update({k: v for k, v in node.meta.items() if k != GROUP})
         for old, new in zip(node.outputs, copy.outputs, strict=True):
-            new.name, new.shape, new.type = old.name, old.shape, old.type
+            new.name, new.shape, new.type = old.name, old.shape, copy_type(old)
             new.meta.update(old.meta)
             inner[old] = new
         copies.append(copy)
@@ -128,7 +133,7 @@ def _fuse(graph: ir.Graph, nodes: list[ir.Node]) -> ir.Node:
         fused.meta[IMPL_MODE] = main.meta[IMPL_MODE]
     for old, new in zip(outputs, fused.outputs, strict=True):
         name = old.name
-        new.shape, new.type = old.shape, old.type
+        new.shape, new.type = old.shape, copy_type(old)
         new.meta.update(old.meta)
         if DESC in old.meta:
             new.meta[DESC] = old.meta[DESC]

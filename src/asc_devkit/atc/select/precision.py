@@ -192,9 +192,7 @@ class _Selector:
         self.origin[output] = output.dtype
         source = node.inputs[0]
         target = output.dtype
-        if self.mode.vector_low:
-            target = self.mode.low
-        elif self.mode.follow and source is not None and source.dtype == self.mode.low:
+        if self.mode.vector_low or (self.mode.follow and source is not None and source.dtype == self.mode.low):
             target = self.mode.low
         output.dtype = target
         node.attributes["dst_type"] = ir.AttrInt64("dst_type", int(target))
