@@ -120,6 +120,10 @@ def test_textual_models_are_read(tmp_path: Path) -> None:
         assert [n.op_type for n in load(tmp_path / name).model.graph] == ["Relu"]
     (tmp_path / "bad.onnxtxt").write_text(syntax[:60])
     assert "cannot be parsed" in refuse(tmp_path / "bad.onnxtxt")
+    (tmp_path / "deep.pbtxt").write_text("ir_version: 8 " + "graph { node { attribute { g {" * 90000)
+    assert "nested" in refuse(tmp_path / "deep.pbtxt")
+    (tmp_path / "huge_number.onnxtxt").write_text(syntax.replace("3", "9" * 40))
+    assert "cannot be parsed" in refuse(tmp_path / "huge_number.onnxtxt")
 
 
 # --- tensors --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ from asc_devkit.frontends.onnx.wire import WireError, split
 
 NEWEST_IR: Final = 14
 MAX_TEXT_BYTES: Final = 64 << 20
+MAX_TEXT_NESTING: Final = 200
 _AGAIN = "fetch the file again and compare its size; for Git LFS repositories run: git lfs pull"
 
 
@@ -171,15 +173,27 @@ def _parse(path: Path, data: bytes | mmap) -> tuple[onnx.ModelProto, TensorReade
 def _from_text(path: Path, data: bytes | mmap) -> bytes:
     if len(data) > MAX_TEXT_BYTES:
         raise AscError(_damaged(path, "textual models are limited to 64 MiB", fix="save it as binary .onnx"))
+    if _nesting(bytes(data)) > MAX_TEXT_NESTING:  # the parsers are recursive and would run out of stack
+        raise AscError(_damaged(path, f"its brackets are nested more than {MAX_TEXT_NESTING} deep"))
     try:
         content = bytes(data).decode()
         if is_onnx_text_syntax(bytes(data[:HEAD_BYTES])):
             proto = onnx.parser.parse_model(content)
         else:
             proto = text_format.Parse(content, onnx.ModelProto())
-    except (onnx.parser.ParseError, text_format.ParseError, UnicodeDecodeError, ValueError) as error:
-        raise AscError(_damaged(path, f"the text cannot be parsed: {str(error).strip()[:300]}")) from error
+    except (onnx.parser.ParseError, text_format.ParseError, ValueError, IndexError, RuntimeError) as error:
+        said = error.args[0] if error.args else ""
+        said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        raise AscError(_damaged(path, f"the text cannot be parsed: {said.strip()[:300]}")) from error
     return bytes(proto.SerializeToString())
+
+
+def _nesting(data: bytes) -> int:
+    depth = deepest = 0
+    for bracket in re.findall(rb"[\[{(<>)}\]]", data):
+        depth = depth + 1 if bracket in b"[{(<" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _damaged(path: Path, what: str, cause: str = "the file is damaged or not ONNX", fix: str = _AGAIN) -> Problem:
