@@ -100,7 +100,7 @@ def _values(
         mask[..., -3:] = 0
         return mask
     if dtype.kind in "iu":
-        high = 256 if key == "magika" else 60
+        high = 256 if key == "magika" else 50
         return rng.integers(1, high, shape).astype(dtype)
     if name == "images":
         return (rng.random(shape) * 255).astype(dtype)

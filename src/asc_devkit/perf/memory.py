@@ -184,7 +184,7 @@ def _used(node: ir.Node) -> list[ir.Value]:
         if attribute.type == ir.AttributeType.GRAPH and (node.domain != GE_DOMAIN or node.op_type == "If"):
             for inner in ir.traversal.RecursiveGraphIterator(attribute.as_graph()):
                 used += [v for v in inner.inputs if v is not None]
-            used += attribute.as_graph().outputs
+            used += list(attribute.as_graph().outputs)
     return used
 
 
