@@ -369,9 +369,9 @@ class _ToOnnx(_Walk):
         if spec.engine is not Engine.CUBE or target is None or not target.is_floating_point():
             return
         for index, value in enumerate(e.inputs):
-            if value is None or value.dtype in (None, target) or not value.dtype.is_floating_point():  # type: ignore[union-attr]
-                continue
-            e.inputs[index] = e.op("Cast", [value], {"to": int(target)}, dtype=target)
+            dtype = None if value is None else value.dtype
+            if dtype is not None and dtype != target and dtype.is_floating_point():
+                e.inputs[index] = e.op("Cast", [value], {"to": int(target)}, dtype=target)
 
     def members(self, node: ir.Node, scope: Scope) -> None:
         """Inline a fused group; its outputs take the fused node's names."""

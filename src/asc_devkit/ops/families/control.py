@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from asc_devkit.ge.desc import Engine
-from asc_devkit.ops.catalogue import Cost
-from asc_devkit.ops.declare import Attr, rename
+from asc_devkit.ops.declare import AICPU, FREE, Attr, rename
 
 rename(
     "If",
     inputs="cond input*",
     outputs="output*",
     attrs=[Attr("then_branch", "graph"), Attr("else_branch", "graph")],
-    engine=Engine.LOCAL,
-    cost=Cost.FREE,
-    exact=True,
+    **FREE,
 )
 
-_SEQUENCE = {"engine": Engine.AICPU, "cost": Cost.AICPU, "exact": True}
+_SEQUENCE = {**AICPU, "exact": True}
 rename("SequenceAt", inputs="handle index", **_SEQUENCE)
 rename("SequenceConstruct", inputs="inputs*", outputs="handle", **_SEQUENCE)
 rename("SequenceEmpty", inputs="", outputs="handle", attrs=[Attr("dtype", "dtype", 1)], **_SEQUENCE)

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from asc_devkit.ge.desc import Engine
-from asc_devkit.ops.catalogue import Convert, Cost, Emit, Mix
-from asc_devkit.ops.declare import CUBE_FLOATS, Attr, ge, onnx
+from asc_devkit.ops.catalogue import Convert, Cost, Emit
+from asc_devkit.ops.declare import CUBE, Attr, ge, onnx
 from asc_devkit.ops.families.steps import squeeze, unsqueeze
 
 _LAYOUT = {2: "NCHW", 3: "NCDHW"}
@@ -180,7 +179,7 @@ def _attrs(spatial: int, transposed: bool = False) -> list[Attr]:
     return shared
 
 
-_CUBE = {"engine": Engine.CUBE, "cost": Cost.CONV, "mix": Mix.WHITE, "floats": CUBE_FLOATS}
+_CUBE = {**CUBE, "cost": Cost.CONV}
 for _count, _name in ((2, "Conv2D"), (3, "Conv3D")):
     ge(_name, "x filter bias offset_w", _lower("Conv", _count), _attrs(_count), **_CUBE)
     ge(f"{_name}TransposeD", "x filter bias offset_w", _lower("ConvTranspose", _count), _attrs(_count, True), **_CUBE)

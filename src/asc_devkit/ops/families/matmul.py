@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from asc_devkit.ge.desc import Engine
-from asc_devkit.ops.catalogue import Cost, Emit, Mix
-from asc_devkit.ops.declare import CUBE_FLOATS, Attr, ge, onnx
+from asc_devkit.ops.catalogue import Cost, Emit
+from asc_devkit.ops.declare import CUBE, Attr, ge, onnx
 from asc_devkit.ops.families.steps import broadcast, scalar_like, squeeze, unsqueeze
 
-_CUBE = {"engine": Engine.CUBE, "cost": Cost.MATMUL, "mix": Mix.WHITE, "floats": CUBE_FLOATS}
+_CUBE = {**CUBE, "cost": Cost.MATMUL}
 
 
 def _matmul(e: Emit) -> ir.Value:

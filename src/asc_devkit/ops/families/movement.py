@@ -8,21 +8,18 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from asc_devkit.ge.desc import Engine
-from asc_devkit.ops.catalogue import Cost, Emit
-from asc_devkit.ops.declare import Attr, ge, onnx, outputs_of, rename
+from asc_devkit.ops.catalogue import Convert, Cost, Emit
+from asc_devkit.ops.declare import AICPU, FREE, MOVE, Attr, ge, onnx, outputs_of, rename
 from asc_devkit.ops.families.steps import int64
 
 INT64 = ir.DataType.INT64
-_VIEW: dict[str, Any] = {"engine": Engine.LOCAL, "cost": Cost.FREE, "exact": True}
-_MOVE: dict[str, Any] = {"cost": Cost.MOVEMENT, "exact": True}
-_HOST_SIDE: dict[str, Any] = {"engine": Engine.AICPU, "cost": Cost.AICPU, "exact": True}
+_HOST_SIDE = {**AICPU, "exact": True}
 
 # --- views ------------------------------------------------------------------------------------------------------------
 
 rename("Reshape", inputs="x shape", attrs=[Attr("axis", "int", 0, onnx=""), Attr("num_axes", "int", -1, onnx=""),
-                                           Attr("_allowzero", "int", 0, onnx="allowzero")], **_VIEW)  # fmt: skip
-rename("Flatten", attrs=[Attr("axis", "int", 1)], **_VIEW)
+                                           Attr("_allowzero", "int", 0, onnx="allowzero")], **FREE)  # fmt: skip
+rename("Flatten", attrs=[Attr("axis", "int", 1)], **FREE)
 
 
 def _axes(e: Emit, rank: int | None) -> list[int]:
@@ -52,8 +49,8 @@ def _lower_squeeze(e: Emit) -> ir.Value:
     return e.op("Squeeze", [e.need(0), int64(*axes)] if axes else [e.need(0)])
 
 
-ge("Unsqueeze", "x", lambda e: e.op("Unsqueeze", [e.need(0), int64(*e.attr("axes"))]), [Attr("axes", "ints")], **_VIEW)
-ge("Squeeze", "x", _lower_squeeze, [Attr("axis", "ints", ())], **_VIEW)
+ge("Unsqueeze", "x", lambda e: e.op("Unsqueeze", [e.need(0), int64(*e.attr("axes"))]), [Attr("axes", "ints")], **FREE)
+ge("Squeeze", "x", _lower_squeeze, [Attr("axis", "ints", ())], **FREE)
 onnx("Unsqueeze", _unsqueeze, "Unsqueeze")
 onnx("Squeeze", _squeeze, "Squeeze")
 
@@ -83,8 +80,8 @@ _SHAPE_ATTRS = [
     Attr("_start", "int", None, onnx="start"),
     Attr("_end", "int", None, onnx="end"),
 ]
-rename("Shape", attrs=_SHAPE_ATTRS, **_VIEW)
-rename("Size", attrs=[Attr("dtype", "dtype", int(INT64), onnx="")], **_VIEW)
+rename("Shape", attrs=_SHAPE_ATTRS, **FREE)
+rename("Size", attrs=[Attr("dtype", "dtype", int(INT64), onnx="")], **FREE)
 rename("NonZero", attrs=[Attr("transpose", "bool", 1, onnx=""), Attr("dtype", "dtype", int(INT64), onnx="")],
        **_HOST_SIDE)  # fmt: skip
 
@@ -116,7 +113,7 @@ def _concat(e: Emit) -> ir.Value:
 
 
 ge("ConcatD", "x*", lambda e: e.op("Concat", e.inputs, {"axis": e.attr("concat_dim")}),
-   [Attr("concat_dim", "int"), Attr("N", "int")], **_MOVE)  # fmt: skip
+   [Attr("concat_dim", "int"), Attr("N", "int")], **MOVE)  # fmt: skip
 onnx("Concat", _concat, "ConcatD")
 
 
@@ -139,12 +136,12 @@ def _lower_split(e: Emit) -> Sequence[ir.Value]:
     return outputs_of(e.op("Split", e.inputs[:2], {"axis": axis[0]}, len(e.node.outputs)))
 
 
-ge("SplitV", "x size_splits split_dim", _lower_split, [Attr("num_split", "int")], outputs="y*", **_MOVE)
+ge("SplitV", "x size_splits split_dim", _lower_split, [Attr("num_split", "int")], outputs="y*", **MOVE)
 onnx("Split", _split, "SplitV")
 
-rename("Slice", "StridedSliceV2", inputs="x begin end axes strides", **_MOVE)
-rename("Expand", inputs="x shape", **_MOVE)
-rename("Tile", inputs="x multiples", **_MOVE)
+rename("Slice", "StridedSliceV2", inputs="x begin end axes strides", **MOVE)
+rename("Expand", inputs="x shape", **MOVE)
+rename("Tile", inputs="x multiples", **MOVE)
 
 
 def _compress(e: Emit) -> ir.Value:
@@ -188,14 +185,14 @@ def _lower_pad(e: Emit) -> ir.Value:
 
 
 ge("PadV3", "x paddings constant_values", _lower_pad,
-   [Attr("mode", "str", "constant"), Attr("paddings_contiguous", "bool", 1)], **_MOVE)  # fmt: skip
+   [Attr("mode", "str", "constant"), Attr("paddings_contiguous", "bool", 1)], **MOVE)  # fmt: skip
 onnx("Pad", _pad, "PadV3")
 
 _BLOCK = Attr("block_size", "int", None, onnx="blocksize")
 _NCHW = Attr("data_format", "str", "NCHW", onnx="")
 rename("DepthToSpace", attrs=[_BLOCK, Attr("mode", "str", "DCR"), _NCHW], cost=Cost.TRANSPOSE, exact=True)
 rename("SpaceToDepth", attrs=[_BLOCK, _NCHW], cost=Cost.TRANSPOSE, exact=True)
-rename("ReverseSequence", inputs="x seq_lengths", **_MOVE,
+rename("ReverseSequence", inputs="x seq_lengths", **MOVE,
        attrs=[Attr("seq_dim", "int", 0, onnx="time_axis"), Attr("batch_dim", "int", 1, onnx="batch_axis")])  # fmt: skip
 
 
@@ -206,10 +203,12 @@ def _trilu(e: Emit) -> ir.Value:
     return e.op("Triu" if e.attr("upper", 1) else "Tril", [e.need(0)], {"diagonal": shift[0]})
 
 
-for _name, _upper in (("Triu", 1), ("Tril", 0)):
-    ge(_name, "x", lambda e, upper=_upper: e.op("Trilu", [e.need(0), np.array(e.attr("diagonal"), np.int64)],
-                                                {"upper": upper}),
-       [Attr("diagonal", "int", 0)], **_MOVE)  # fmt: skip
+def _lower_trilu(upper: int) -> Convert:
+    return lambda e: e.op("Trilu", [e.need(0), np.array(e.attr("diagonal"), np.int64)], {"upper": upper})
+
+
+ge("Triu", "x", _lower_trilu(1), [Attr("diagonal", "int", 0)], **MOVE)
+ge("Tril", "x", _lower_trilu(0), [Attr("diagonal", "int", 0)], **MOVE)
 onnx("Trilu", _trilu, "Triu", "Tril")
 
 # --- filling ----------------------------------------------------------------------------------------------------------
@@ -231,7 +230,7 @@ def _lower_fill(e: Emit) -> ir.Value:
     return e.op("ConstantOfShape", [dims], {"value": value.reshape(1)})
 
 
-ge("Fill", "dims value", _lower_fill, **_MOVE)
+ge("Fill", "dims value", _lower_fill, **MOVE)
 onnx("ConstantOfShape", _constant_of_shape, "Fill")
 
 rename("Range", inputs="start limit delta", cost=Cost.MOVEMENT)
@@ -280,7 +279,7 @@ def _lower_one_hot(e: Emit) -> ir.Value:
     return e.op("OneHot", [e.need(0), e.need(1), pair], {"axis": e.attr("axis")})
 
 
-ge("OneHot", "x depth on_value off_value", _lower_one_hot, [Attr("axis", "int", -1)], **_MOVE)
+ge("OneHot", "x depth on_value off_value", _lower_one_hot, [Attr("axis", "int", -1)], **MOVE)
 onnx("OneHot", _one_hot, "OneHot")
 
 rename(

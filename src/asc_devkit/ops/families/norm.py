@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -30,7 +31,7 @@ onnx("BatchNormalization", _batch_norm, "BNInfer")
 def _layer_norm(e: Emit) -> Sequence[ir.Value]:
     """The missing beta becomes zeros."""
     axis, rank, scale = e.attr("axis", -1), e.rank(0), e.need(1)
-    beta: ir.Value | np.ndarray | None = e.value(2)  # type: ignore[type-arg]
+    beta: ir.Value | np.ndarray[Any, Any] | None = e.value(2)
     if beta is None:
         shape = e.shape(1)
         if shape is None or scale.dtype is None:
@@ -149,9 +150,9 @@ def _lp_normalization(e: Emit) -> ir.Value:
         return e.op("L2Normalize", [x], {"axis": [axis], "eps": 0.0})
     shape = e.shape(0)
     kept = None if shape is None else tuple(1 if i == axis % len(shape) else d for i, d in enumerate(shape))
-    norm = e.op("ReduceL1", [x, int64(axis)], {"keep_dims": 1}, shape=kept)
-    smallest = scalar_like(x, float(np.finfo(np.float16).tiny) ** 2)  # all zeros stay zeros instead of 0/0
-    return e.op("RealDiv", [x, e.op("Maximum", [norm, smallest], shape=kept)])
+    # The smallest norm is epsilon, so that zeros stay zeros instead of 0/0.
+    norm = e.op("LpNormV2", [x], {"p": 1.0, "axes": [axis], "keepdim": 1, "epsilon": 1e-12}, shape=kept)
+    return e.op("RealDiv", [x, norm])
 
 
 def _lower_l2(e: Emit) -> ir.Value:
@@ -165,7 +166,7 @@ def _lower_l2(e: Emit) -> ir.Value:
 
 ge("L2Normalize", "x", _lower_l2, [Attr("axis", "ints"), Attr("eps", "float", 1e-4)], cost=Cost.NORM, mix=Mix.BLACK,
    bounds=(-1.0, 1.0))  # fmt: skip
-onnx("LpNormalization", _lp_normalization, "L2Normalize", "ReduceL1", "RealDiv")
+onnx("LpNormalization", _lp_normalization, "L2Normalize", "LpNormV2", "RealDiv")
 
 
 def _lower_softmax(onnx_type: str, e: Emit) -> ir.Value:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
-from asc_devkit.ge.desc import Engine
-from asc_devkit.ops.catalogue import Convert, Cost, Emit
-from asc_devkit.ops.declare import Attr, ge, onnx, rename
+from asc_devkit.ops.catalogue import Convert, Emit
+from asc_devkit.ops.declare import AICPU, Attr, ge, onnx, rename
 from asc_devkit.ops.families.steps import int64
 
-_CPU: dict[str, Any] = {"engine": Engine.AICPU, "cost": Cost.AICPU}
 _SEEDS = [Attr("dtype", "dtype", 1), Attr("seed", "int", 0), Attr("seed2", "int", 0), Attr("_seed", "float")]
 
 
@@ -47,8 +43,8 @@ def _lower(onnx_type: str) -> Convert:
     return lower
 
 
-ge("RandomStandardNormal", "shape", _lower("RandomNormalLike"), _SEEDS, **_CPU)
-ge("RandomUniform", "shape", _lower("RandomUniformLike"), _SEEDS, **_CPU, bounds=(0.0, 1.0))
+ge("RandomStandardNormal", "shape", _lower("RandomNormalLike"), _SEEDS, **AICPU)
+ge("RandomUniform", "shape", _lower("RandomUniformLike"), _SEEDS, **AICPU, bounds=(0.0, 1.0))
 for _type in ("RandomNormal", "RandomNormalLike"):
     onnx(_type, _draw("RandomStandardNormal", True), "RandomStandardNormal", "Muls", "Adds")
 for _type in ("RandomUniform", "RandomUniformLike"):
@@ -70,7 +66,7 @@ def _lower_multinomial(e: Emit) -> ir.Value:
     return e.op("Multinomial", [e.need(0)], attrs)
 
 
-ge("Multinomial", "logits num_samples", _lower_multinomial, _SEEDS, **_CPU, exact=True)
+ge("Multinomial", "logits num_samples", _lower_multinomial, _SEEDS, **AICPU, exact=True)
 onnx("Multinomial", _multinomial, "Multinomial")
 rename("Bernoulli", "StatelessBernoulliV2", attrs=[Attr("dtype", "dtype"), Attr("_seed", "float", None, onnx="seed")],
-       **_CPU, exact=True, bounds=(0.0, 1.0))  # fmt: skip
+       **AICPU, exact=True, bounds=(0.0, 1.0))  # fmt: skip

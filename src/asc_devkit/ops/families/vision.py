@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
-from asc_devkit.ge.desc import Engine
 from asc_devkit.ops.catalogue import Cost, Emit
-from asc_devkit.ops.declare import Attr, ge, onnx, rename
-
-_CPU: dict[str, Any] = {"engine": Engine.AICPU, "cost": Cost.AICPU}
+from asc_devkit.ops.declare import AICPU, Attr, ge, onnx, rename
 
 rename(
     "NonMaxSuppression",
@@ -20,22 +15,63 @@ rename(
     outputs="selected_indices",
     attrs=[Attr("center_point_box", "int", 0)],
     exact=True,
-    **_CPU,
+    **AICPU,
 )
-rename(
-    "RoiAlign",
+
+
+def _roi_align(e: Emit) -> ir.Value:
+    """GE's boxes have five columns: the image they belong to, then the corners."""
+    boxes, image = e.need(1), e.need(2)
+    count = e.shape(1)
+    image = e.op("Cast", [image], {"dst_type": int(boxes.dtype or 1)}, shape=e.shape(2), dtype=boxes.dtype)
+    image = e.op("Unsqueeze", [image], {"axes": [1]}, shape=None if count is None else (count[0], 1))
+    rows = e.op("ConcatD", [image, boxes], {"concat_dim": 1, "N": 2}, shape=None if count is None else (count[0], 5))
+    mode = e.attr("coordinate_transformation_mode", "half_pixel")
+    attrs = {
+        "spatial_scale": e.attr("spatial_scale", 1.0),
+        "pooled_height": e.attr("output_height", 1),
+        "pooled_width": e.attr("output_width", 1),
+        "sample_num": e.attr("sampling_ratio", 0),
+        "roi_end_mode": _HALF_PIXEL if mode == "half_pixel" else 0,
+        "pool_mode": e.attr("mode", "avg"),
+    }
+    return e.op("ROIAlign", [e.need(0), rows], attrs)
+
+
+def _lower_roi_align(e: Emit) -> ir.Value:
+    rows, first = e.need(1), np.array([1], np.int64)
+    boxes = e.op("Slice", [rows, np.array([1], np.int64), np.array([5], np.int64), first])
+    image = e.op("Gather", [rows, np.array(0, np.int64)], {"axis": 1})
+    image = e.op("Cast", [image], {"to": int(ir.DataType.INT64)}, dtype=ir.DataType.INT64)
+    attrs = {
+        "spatial_scale": e.attr("spatial_scale"),
+        "output_height": e.attr("pooled_height"),
+        "output_width": e.attr("pooled_width"),
+        "sampling_ratio": e.attr("sample_num"),
+        "mode": e.attr("pool_mode"),
+        "coordinate_transformation_mode": "half_pixel"
+        if e.attr("roi_end_mode") == _HALF_PIXEL
+        else "output_half_pixel",
+    }
+    return e.op("RoiAlign", [e.need(0), boxes, image], attrs)
+
+
+_HALF_PIXEL = 2  # roi_end_mode: box corners are moved by half a pixel
+ge(
     "ROIAlign",
-    inputs="features rois rois_n",
-    attrs=[
+    "features rois rois_n",
+    _lower_roi_align,
+    [
         Attr("spatial_scale", "float", 1.0),
-        Attr("pooled_height", "int", 1, onnx="output_height"),
-        Attr("pooled_width", "int", 1, onnx="output_width"),
-        Attr("sample_num", "int", 0, onnx="sampling_ratio"),
-        Attr("_mode", "str", "avg", onnx="mode"),
-        Attr("_coordinate_mode", "str", "half_pixel", onnx="coordinate_transformation_mode"),
+        Attr("pooled_height", "int", 1),
+        Attr("pooled_width", "int", 1),
+        Attr("sample_num", "int", 2),
+        Attr("roi_end_mode", "int", 1),
+        Attr("pool_mode", "str", "avg"),
     ],
     cost=Cost.GATHER,
 )
+onnx("RoiAlign", _roi_align, "ROIAlign", "Cast", "Unsqueeze", "ConcatD")
 
 
 def _max_roi_pool(e: Emit) -> ir.Value:
