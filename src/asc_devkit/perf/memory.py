@@ -22,7 +22,7 @@ ALIGN = 512
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One value in device memory: byte ``offset`` and ``size``, alive from step ``first`` to step ``last`` inclusive."""
+    """One value in device memory: byte ``offset`` and ``size``, alive from step ``first`` to ``last`` inclusive."""
 
     name: str
     offset: int

@@ -14,8 +14,8 @@ def render() -> str:
     lines = [
         "# Chips",
         "",
-        "Generated from `src/asc_devkit/soc/data` (`make docs`). Every figure has its source there; `asc soc show NAME`",
-        "prints both. Peaks are derived from counts and clocks. *unknown*: no public source was found.",
+        "Generated from `src/asc_devkit/soc/data` (`make docs`). Every figure has its source there;",
+        "`asc soc show NAME` prints both. Peaks are derived from counts and clocks. *unknown*: no public source was found.",
         "",
         "| soc_version | series | cube cores | vector units | MHz | fp16 TFLOPS | int8 TOPS | L2 MiB | memory GB/s "
         "| memory GiB | overflow |",

@@ -1,0 +1,201 @@
+"""Work of operators on the cube: matrix products, convolutions (as implicit products), attention, recurrences."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from asc_devkit.ge import formats
+from asc_devkit.perf.coefficients import K
+from asc_devkit.perf.gemm import Gemm, element_bytes, price
+from asc_devkit.perf.rates import Rates
+from asc_devkit.perf.view import NodeView, Work, elements, nbytes, width
+
+# Convolution types whose window runs over the *input* gradient: the kernel spreads the input with zeros on chip.
+_TRANSPOSED: Final = frozenset(
+    {
+        "Conv2DTranspose",
+        "Conv2DTransposeD",
+        "Conv3DTranspose",
+        "Conv3DTransposeD",
+        "Deconvolution",
+        "Conv2DBackpropInput",
+    }
+)
+
+
+def matmul(view: NodeView, rates: Rates) -> Work:
+    """``MatMulV2``/``MatMulV3``, ``BatchMatMulV2`` and relatives: [.., m, k] x [.., k, n]."""
+    a, b = view.shape(0), view.shape(1)
+    if not a or not b or view.input(0) is None or view.input(1) is None:
+        return Work(reads=view.reads(), written=view.written(), note="shapes unknown")
+    left, right = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
+    transpose_a = _flag(view, "transpose_x1", "adj_x1", "transpose_a")
+    transpose_b = _flag(view, "transpose_x2", "adj_x2", "transpose_b")
+    m, k = (left[-1], left[-2]) if transpose_a else (left[-2], left[-1])
+    n = right[-2] if transpose_b else right[-1]
+    batch = max(prod(left[:-2]), prod(right[:-2]))
+    if batch > 1 and prod(right[:-2]) == 1 and not transpose_a:
+        m, batch = m * batch, 1  # one right operand for all: the batch is more rows
+    first, second = view.inputs[0], view.inputs[1]
+    assert first is not None and second is not None
+    gemm = Gemm(
+        m=max(m, 1),
+        n=max(n, 1),
+        k=max(k, 1),
+        batch=max(batch, 1),
+        dtype=view.dtype(0),
+        a_bytes=nbytes(first) / batch if batch else 0.0,
+        b_bytes=nbytes(second) / batch if batch else 0.0,
+        out_bytes=view.written() / max(batch, 1),
+    )
+    return _from_gemm(gemm, view, rates)
+
+
+def convolution(view: NodeView, rates: Rates) -> Work:
+    """Convolutions as implicit products: rows are output positions, K runs over the window and the channels.
+
+    Channels are padded to C0 as the device format stores them. Groups share block-diagonal weights of E groups each
+    (``ge.formats.grouping``), so a depthwise convolution does up to 16 times its own multiplications.
+    """
+    transposed = view.type in _TRANSPOSED
+    data, weight = _operands(view)
+    if data is None or weight is None:
+        return Work(reads=view.reads(), written=view.written(), note="shapes unknown")
+    x, w, y = view.shape(data), view.shape(weight), view.out_shape()
+    if len(x) < 3 or len(w) != len(x) or len(y) != len(x):
+        return Work(reads=view.reads(), written=view.written(), note="shapes unknown")
+    channels_last = str(view.attr("data_format", "NCHW")).endswith("C")
+    cin = x[-1] if channels_last else x[1]
+    cout = y[-1] if channels_last else y[1]
+    positions = prod(y) // max(cout, 1)
+    window = prod(w[2:])
+    dtype = view.dtype(data)
+    c0 = 32 if dtype in ("int8", "uint8") else 16
+    depthwise = view.type.startswith("Depthwise")
+    groups = max(int(view.attr("groups", 1)), 1)
+    if depthwise:
+        groups = cin
+    share = formats.grouping(groups, max(cin // groups, 1), max(cout // groups, 1), c0) if groups > 1 else 1
+    blocks = -(-groups // share)
+    k_channels = -(-cin // blocks // c0) * c0
+    if groups == 1 and cin <= 4 and dtype != "int8":
+        k_channels = 4  # the small-channel weight format packs four channels
+    source, kernel = view.inputs[data], view.inputs[weight]
+    assert source is not None and kernel is not None
+    size = element_bytes(dtype)
+    gemm = Gemm(
+        m=max(positions, 1),
+        n=max(-(-cout // blocks), 1),
+        k=max(window * k_channels, 1),
+        batch=blocks,
+        dtype=dtype,
+        a_bytes=max(nbytes(source), prod(x) * size) / blocks,
+        b_bytes=window * k_channels * -(-cout // blocks // 16) * 16 * size,
+        out_bytes=view.written() / blocks,
+    )
+    work = _from_gemm(gemm, view, rates)
+    work.flops = 2.0 * positions * cout * window * cin / groups
+    if groups > 1:
+        work.note = (
+            f"{groups} groups in {blocks} block-diagonal products: {gemm.flops / work.flops:.3g}x the multiplications"
+        )
+    elif transposed and max(_ints(view.attr("strides", [1]))) > 1:
+        work.note = "the input is spread with zeros on chip; they are multiplied too"
+    return work
+
+
+def attention(view: NodeView, rates: Rates) -> Work:
+    """Fused attention: two products and a softmax over the scores, which never leave the chip."""
+    q, k = view.shape(0), view.shape(1)
+    if len(q) < 3 or len(k) < 3:
+        return Work(reads=view.reads(), written=view.written(), note="shapes unknown")
+    layout = str(view.attr("input_layout", "BNSD"))
+    heads = int(view.attr("head_num", view.attr("num_heads", 1)))
+    axis = layout.index("S") if "S" in layout and len(layout) == len(q) else len(q) - 2
+    rows, columns = q[axis], k[axis]
+    depth = q[-1] // heads if layout.endswith("H") and heads else q[-1]
+    batch = max(prod(q) // max(rows * depth, 1), 1)
+    size = width(view.inputs[0]) if view.inputs[0] is not None else 2.0
+    tile = price(
+        Gemm(rows, columns, depth, batch, view.dtype(0), rows * depth * size, columns * depth * size, 0.0),
+        rates.soc.name,
+    )
+    scores = 4.0 * batch * rows * columns
+    units = min(rates.vectors, batch * -(-rows // 16))
+    vector_us = scores / rates.vector_bpc * 24 / (units * rates.vector_mhz) / K.vector_efficiency
+    return Work(
+        cube_us=2 * tile.cube_us,
+        mte1_us=2 * tile.mte1_us,
+        vector_us=vector_us,
+        flops=4.0 * batch * rows * columns * depth,
+        reads=view.reads(),
+        written=view.written(),
+        # On split cores scores and probabilities travel cube -> vector -> cube through L2.
+        l2_bytes=2 * tile.l2_bytes + (4 * scores if rates.split_cores else 0.0),
+        blocks=tile.blocks,
+        head_us=2 * K.fill_latency_us,
+    )
+
+
+def recurrence(view: NodeView, rates: Rates) -> Work:
+    """LSTM, GRU and RNN: one small product per time step with all weights, gates on the vector units, in sequence."""
+    x = view.shape(0)
+    weights = [v for v in view.inputs[1:] if v is not None and len(v.shape or ()) >= 2 and v.const_value is not None]
+    if len(x) != 3 or not weights:
+        return Work(reads=view.reads(), written=view.written(), note="shapes unknown")
+    steps, batch = x[0], x[1]
+    count = sum(elements(v) for v in weights)
+    hidden = max(view.out_shape()[-1], 1)
+    size = width(weights[0])
+    depth = max(count // (4 * hidden), 1)
+    tile = price(
+        Gemm(batch, 4 * hidden, depth, 1, view.dtype(0), batch * depth * size, count * size, batch * 4 * hidden * 2.0),
+        rates.soc.name,
+    )
+    gates = batch * 4 * hidden * 4.0
+    vector_us = gates / rates.vector_bpc * 12 / (min(rates.vectors, batch) * rates.vector_mhz) / K.vector_efficiency
+    per_step = max(tile.cube_us, tile.l2_us) + vector_us + K.rnn_step_us
+    return Work(
+        cube_us=steps * tile.cube_us,
+        vector_us=steps * vector_us,
+        flops=2.0 * steps * batch * count,
+        reads=view.reads(),
+        written=view.written(),
+        l2_bytes=steps * tile.l2_bytes,
+        blocks=tile.blocks,
+        head_us=steps * per_step - max(steps * tile.cube_us, steps * tile.l2_us),
+        note=f"{steps} steps in sequence",
+    )
+
+
+def _from_gemm(gemm: Gemm, view: NodeView, rates: Rates) -> Work:
+    tile = price(gemm, rates.soc.name)
+    reads, written = view.reads(), view.written()
+    own = sum(size for _, size in reads) + written
+    return Work(
+        cube_us=tile.cube_us,
+        mte1_us=tile.mte1_us,
+        flops=gemm.flops,
+        reads=reads,
+        written=written,
+        l2_bytes=max(tile.l2_bytes - own, 0.0),
+        blocks=tile.blocks,
+        bandwidth=K.memory_efficiency_cube / K.memory_efficiency_vector,
+        head_us=K.fill_latency_us,
+    )
+
+
+def _operands(view: NodeView) -> tuple[int | None, int | None]:
+    """Positions of data and weights: the first two inputs that have the output's rank."""
+    rank = len(view.out_shape())
+    found = [i for i, v in enumerate(view.inputs) if v is not None and v.shape is not None and len(v.shape) == rank]
+    return (found[0], found[1]) if len(found) > 1 else (None, None)
+
+
+def _flag(view: NodeView, *names: str) -> bool:
+    return any(bool(view.attr(name, 0)) for name in names)
+
+
+def _ints(value: object) -> list[int]:
+    return [int(v) for v in value] if isinstance(value, (list, tuple)) else [int(value)]  # type: ignore[call-overload]

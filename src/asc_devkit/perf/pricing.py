@@ -1,0 +1,282 @@
+"""Prices a GE graph operator by operator: launch, then the pipes overlapped, with what L2 holds at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import onnx_ir as ir
+
+from asc_devkit import ops
+from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, MEMBERS, Engine
+from asc_devkit.ops.catalogue import Cost
+from asc_devkit.perf import contraction, movement, rates, vector
+from asc_devkit.perf.coefficients import K, interval
+from asc_devkit.perf.gemm import memory_gbps
+from asc_devkit.perf.l2 import L2
+from asc_devkit.perf.rates import Rates
+from asc_devkit.perf.result import Estimate, OpTime, Span
+from asc_devkit.perf.view import NodeView, Work, nbytes
+from asc_devkit.soc import Soc
+
+Formula = Callable[[NodeView, Rates], Work]
+
+_FORMULAS: Final[Mapping[Cost, Formula]] = {
+    Cost.MATMUL: contraction.matmul,
+    Cost.CONV: contraction.convolution,
+    Cost.ATTENTION: contraction.attention,
+    Cost.RNN: contraction.recurrence,
+    Cost.ELEMENTWISE: vector.elementwise,
+    Cost.QUANT: vector.elementwise,
+    Cost.REDUCE: vector.reduce,
+    Cost.NORM: vector.normalise,
+    Cost.SOFTMAX: vector.softmax,
+    Cost.POOL: vector.pool,
+    Cost.MOVEMENT: movement.movement,
+    Cost.TRANSPOSE: movement.transpose,
+    Cost.GATHER: movement.gather,
+}
+_CUBE_COSTS: Final = frozenset({Cost.MATMUL, Cost.CONV, Cost.ATTENTION, Cost.RNN})
+# What the unit that moves results out of L0C does on the way costs no vector time.
+_ON_THE_WAY: Final = frozenset({"Relu", "LeakyRelu", "PRelu", "BiasAdd", "Cast", "AscendQuant", "AscendDequant"})
+
+
+def estimate(model: ir.Model, soc: Soc, *, inputs_in_l2: bool = False) -> Estimate:
+    """Times of all nodes of ``model`` (a GE graph) on ``soc``, in execution order.
+
+    First uses of weights and model inputs come from device memory; what an operator wrote is found in L2 by its
+    readers while it fits. ``inputs_in_l2`` starts with model inputs and weights in L2 (as in a training step, where
+    a producer just wrote them). Unknown dimensions count as 1 and are named in the note.
+    """
+    walk = _Walk(rates.of(soc.name), inputs_in_l2)
+    walk.graph(model.graph)
+    return Estimate(
+        soc=soc.name,
+        ops=tuple(walk.times),
+        timeline=tuple(walk.spans),
+        gap_us=K.gap_us,
+        borrowed=dict(walk.rates.borrowed),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pipes:
+    """Times of one kernel, microseconds; ``memory_us`` is device memory, ``l2_us`` traffic between L2 and cores."""
+
+    total_us: float
+    launch_us: float
+    cube_us: float
+    vector_us: float
+    mte1_us: float
+    memory_us: float
+    l2_us: float
+
+    @property
+    def bound_by(self) -> str:
+        """The pipe that is busy longest, ``launch`` when starting takes longer than any of them."""
+        candidates = {
+            "cube": max(self.cube_us, self.mte1_us),
+            "vector": self.vector_us,
+            "memory": self.memory_us,
+            "l2": self.l2_us,
+            "launch": self.launch_us,
+        }
+        return max(candidates, key=candidates.__getitem__)
+
+
+class _Walk:
+    """The state of one pass over the graph: clock, L2 content, results."""
+
+    def __init__(self, chip: Rates, warm: bool) -> None:
+        self.rates = chip
+        self.warm = warm
+        self.l2 = L2(chip.l2_bytes * K.l2_usable)
+        self.roots: dict[ir.Value, ir.Value] = {}
+        self.times: list[OpTime] = []
+        self.spans: list[Span] = []
+        self.clock = 0.0
+        lenders = sorted({lender for _, lender in chip.borrowed})
+        self.basis = "estimated"
+        if chip.foreign:
+            self.basis += f" (figures the chip's sources lack are those of {', '.join(lenders)})"
+
+    def graph(self, graph: ir.Graph) -> None:
+        if self.warm:
+            for value in (*graph.initializers.values(), *graph.inputs):
+                self.l2.write(value, nbytes(value))
+        for node in graph:
+            self.node(node)
+
+    def node(self, node: ir.Node) -> None:
+        spec = ops.lookup(node.op_type) if node.domain == GE_DOMAIN else None
+        engine = node.meta.get(ENGINE) or (spec.engine if spec else None)
+        if node.domain != GE_DOMAIN or engine is Engine.HOST:
+            self._idle(node, Engine.HOST, Cost.HOST, "runs on the host CPU; its time is not part of device time")
+            return
+        cost = spec.cost if spec else Cost.ELEMENTWISE
+        if cost in (Cost.FREE, Cost.HOST) or engine is Engine.LOCAL:
+            self._alias(node)
+            self._idle(node, Engine.LOCAL, Cost.FREE, "no task")
+            return
+        if cost is Cost.AICPU or engine is Engine.AICPU:
+            self._aicpu(node)
+            return
+        members = node.attributes.get(MEMBERS)
+        if members is not None:
+            work = self._group(node, members.as_graph())
+        else:
+            work = _work(node, cost, self.rates)
+        if spec is None:
+            work.note = (
+                f"{node.op_type} is not in the catalogue; priced as an elementwise operator. {work.note}".strip()
+            )
+        self._kernel(node, cost, work)
+
+    def _kernel(self, node: ir.Node, cost: Cost, work: Work) -> None:
+        pipes = self._pipes(node, work)
+        low, high = self._interval(cost.value)
+        view_partial = any(v.shape is None or not v.shape.is_static() for v in node.outputs if v.name)
+        if view_partial:
+            low, high = low * 0.5, high * 2
+            work.note = f"sizes not known before the run, counted as 1. {work.note}".strip()
+        engine = Engine.CUBE if work.cube_us else Engine.VECTOR
+        self._record(
+            OpTime(
+                name=node.name or node.op_type,
+                type=node.op_type,
+                us=pipes.total_us,
+                lo80=pipes.total_us * low,
+                hi80=pipes.total_us * high,
+                bound_by=pipes.bound_by,
+                basis=self.basis,
+                engine=engine.value,
+                block_dim=work.blocks,
+                cube_us=pipes.cube_us,
+                vector_us=pipes.vector_us,
+                mte_us=max(pipes.mte1_us, pipes.memory_us, pipes.l2_us),
+                launch_us=pipes.launch_us,
+                flops=work.flops,
+                bytes_read=sum(size for _, size in work.reads),
+                bytes_written=work.written,
+                cost=cost.value,
+                note=work.note,
+            )
+        )
+
+    def _pipes(self, node: ir.Node, work: Work) -> _Pipes:
+        chip = self.rates
+        from_memory = 0.0
+        for value, size in work.reads:
+            hit, pushed = self.l2.read(self.roots.get(value, value), size, nbytes(value))
+            from_memory += pushed + (0.0 if hit else size)
+        for value in node.outputs:
+            from_memory += self.l2.write(value, nbytes(value))
+        moved = sum(size for _, size in work.reads) + work.written + work.l2_bytes
+        share = min(1.0, work.blocks / (chip.cores if work.cube_us else chip.vectors))
+        used = share * chip.cores
+        memory_us = from_memory / (float(memory_gbps(chip, used)) * 1e3 * K.memory_efficiency_vector * work.bandwidth)
+        # Half of the cores still draw about 70 % of what all draw from L2.
+        l2_us = moved / (chip.l2_gbps * 1e3 * K.l2_efficiency * share**0.5 * work.bandwidth)
+        launch = K.launch_base_us + K.launch_per_block_us * work.blocks
+        power = K.overlap_power
+        busy = work.cube_us**power + work.vector_us**power + work.mte1_us**power + max(memory_us, l2_us) ** power
+        # A kernel that does next to nothing has nothing to fill a pipeline with.
+        body = busy ** (1 / power)
+        head = min(work.head_us, body) if work.head_us <= 2 * K.fill_latency_us else work.head_us
+        return _Pipes(launch + head + body, launch, work.cube_us, work.vector_us, work.mte1_us, memory_us, l2_us)
+
+    def _group(self, node: ir.Node, members: ir.Graph) -> Work:
+        """One kernel for all members: their cube and vector work overlap, values between them stay on chip."""
+        work = Work(reads=[(v, nbytes(v)) for v in node.inputs if v is not None])
+        work.written = sum(nbytes(v) for v in node.outputs)
+        has_cube = False
+        for member in members:
+            spec = ops.lookup(member.op_type)
+            cost = spec.cost if spec else Cost.ELEMENTWISE
+            if cost in (Cost.FREE, Cost.HOST, Cost.AICPU):
+                continue
+            part = _work(member, cost, self.rates)
+            work.flops += part.flops
+            work.blocks = max(work.blocks, part.blocks) if cost not in _CUBE_COSTS else part.blocks
+            if cost in _CUBE_COSTS:
+                has_cube = True
+                work.cube_us += part.cube_us
+                work.mte1_us += part.mte1_us
+                work.l2_bytes += part.l2_bytes
+                work.bandwidth = part.bandwidth
+                work.head_us += part.head_us
+                work.note = part.note
+            elif not (has_cube and member.op_type in _ON_THE_WAY):
+                work.vector_us += part.vector_us
+                if has_cube and self.rates.split_cores:
+                    work.l2_bytes += 2 * part.written  # cube cores hand over to vector cores through L2
+        if has_cube:
+            work.blocks = min(work.blocks, self.rates.cores)
+        return work
+
+    def _aicpu(self, node: ir.Node) -> None:
+        read = sum(nbytes(v) for v in node.inputs if v is not None)
+        written = sum(nbytes(v) for v in node.outputs)
+        total = K.aicpu_base_us + (read + written) / K.aicpu_gbps / 1e3
+        low, high = self._interval(Cost.AICPU.value)
+        self._record(
+            OpTime(
+                name=node.name or node.op_type,
+                type=node.op_type,
+                us=total,
+                lo80=total * low,
+                hi80=total * high,
+                bound_by="aicpu",
+                basis=self.basis,
+                engine=Engine.AICPU.value,
+                launch_us=K.aicpu_base_us,
+                bytes_read=read,
+                bytes_written=written,
+                cost=Cost.AICPU.value,
+                note="runs on the AI CPU",
+            )
+        )
+
+    def _idle(self, node: ir.Node, engine: Engine, cost: Cost, note: str) -> None:
+        self.times.append(
+            OpTime(
+                name=node.name or node.op_type,
+                type=node.op_type,
+                us=0.0,
+                lo80=0.0,
+                hi80=0.0,
+                bound_by="host" if cost is Cost.HOST else "none",
+                basis=self.basis,
+                engine=engine.value,
+                cost=cost.value,
+                note=note,
+            )
+        )
+
+    def _alias(self, node: ir.Node) -> None:
+        source = node.inputs[0] if node.inputs else None
+        if source is not None:
+            for value in node.outputs:
+                self.roots[value] = self.roots.get(source, source)
+
+    def _record(self, time: OpTime) -> None:
+        start = self.clock + (K.gap_us if self.spans else 0.0)
+        self.clock = start + time.us
+        self.times.append(time)
+        self.spans.append(Span(time.name, time.type, start, self.clock))
+
+    def _interval(self, cost: str) -> tuple[float, float]:
+        low, high = interval(cost)
+        if self.rates.foreign or self.rates.soc.generation not in _CALIBRATED:
+            # No measured row of this chip family stands behind the coefficients.
+            return low**1.5, high**1.5
+        return low, high
+
+
+# Families with public measured kernels among those the coefficients and intervals were set on.
+_CALIBRATED: Final = frozenset({"910B", "910_93", "950"})
+
+
+def _work(node: ir.Node, cost: Cost, chip: Rates) -> Work:
+    return _FORMULAS.get(cost, vector.elementwise)(NodeView(node), chip)

@@ -1,0 +1,121 @@
+"""Work of operators on the vector units: elementwise, reductions, normalisation, softmax, pooling, sorting."""
+
+from __future__ import annotations
+
+from math import prod
+
+from asc_devkit.perf.coefficients import K, vector_work
+from asc_devkit.perf.rates import Rates
+from asc_devkit.perf.view import NodeView, Work, elements, is_half, shape_of, width
+
+
+def elementwise(view: NodeView, rates: Rates) -> Work:
+    """Operators that touch every element once; the largest operand counts."""
+    values = [v for v in (*view.outputs, *view.inputs) if v is not None]
+    count = max((elements(v) for v in values), default=0)
+    widest = max((width(v) for v in values if elements(v) == count), default=2.0)
+    table = vector_work(view.type)
+    cycles = table.cycles
+    if table.wide and is_half(view.outputs[0]):
+        widest, cycles = 4.0, cycles + 2
+    return _spread(view, rates, count * widest, cycles, flops=float(count))
+
+
+def pool(view: NodeView, rates: Rates) -> Work:
+    """Windows: every output element gathers its window; a global pool reads each input element once."""
+    out, source = view.outputs[0], view.input(0)
+    count = elements(out)
+    inside = elements(source) if source is not None else count
+    window = prod(int(d) for d in view.attr("ksize", view.attr("kernel_size", view.attr("window", [])))) or 1
+    if window == 1 or "Global" in view.type or view.attr("global_pooling", 0):
+        window = max(inside // max(count, 1), 1)
+    return _spread(view, rates, count * window * width(out), 2, flops=float(count * window))
+
+
+def reduce(view: NodeView, rates: Rates) -> Work:
+    """Sums, means, maxima: one pass over the input. Reducing leading axes makes cores meet at the end."""
+    source = view.input(0)
+    count = elements(source) if source is not None else 0
+    size = width(source) if source is not None else 2.0
+    wide = source is not None and is_half(source)
+    last = _reduces_last(view)
+    listed = vector_work(view.type)
+    cycles = listed.cycles if listed is not vector_work("*") else (4.0 if last else 2.0)
+    work = _spread(view, rates, count * (4.0 if wide else size), cycles + wide, flops=float(count))
+    rows = elements(view.outputs[0]) if last else 1
+    work.vector_us += _row_us(rows, rates)
+    if not last:
+        work.head_us = 2 * K.fill_latency_us
+    return work
+
+
+def normalise(view: NodeView, rates: Rates) -> Work:
+    """Layer, group, instance and RMS norm: several passes over a row that stays in UB, plus a fixed cost per row."""
+    source = view.input(0)
+    count = elements(source) if source is not None else 0
+    table = vector_work(view.type)
+    row = _row_length(view, count)
+    rows = max(count // max(row, 1), 1)
+    cycles = table.cycles + (2 if source is not None and is_half(source) else 0)
+    work = _spread(view, rates, count * 4.0, cycles, flops=8.0 * count, units=min(rates.vectors, rows))
+    work.vector_us += _row_us(rows, rates)
+    return work
+
+
+def softmax(view: NodeView, rates: Rates) -> Work:
+    """Maximum, exponential, sum and division over a row; other axes than the last are strided in UB."""
+    shape = view.shape(0)
+    axes = view.attr("axes", view.attr("axis", [-1]))
+    axis = (axes[0] if isinstance(axes, (list, tuple)) else int(axes)) if axes != [] else -1
+    rank = max(len(shape), 1)
+    axis = axis % rank
+    count = prod(shape)
+    row = shape[axis] if shape else 1
+    rows = max(count // max(row, 1), 1)
+    source = view.input(0)
+    cycles = vector_work(view.type).cycles + (2 if source is not None and is_half(source) else 0)
+    if axis == rank - 1:
+        work = _spread(view, rates, count * 4.0, cycles, flops=5.0 * count, units=min(rates.vectors, rows))
+        work.vector_us += _row_us(rows, rates)
+    else:
+        work = _spread(view, rates, count * 4.0, 2.5 * cycles, flops=5.0 * count)
+    return work
+
+
+def _spread(view: NodeView, rates: Rates, size: float, cycles: float, flops: float, units: int = 0) -> Work:
+    """``size`` bytes at ``cycles`` per vector width, spread over as many vector units as the operands are worth."""
+    reads, written = view.reads(), view.written()
+    blocks = max(min(units or rates.vectors, rates.vectors, int(-(-size // K.block_bytes))), 1)
+    vector_us = size / rates.vector_bpc * cycles / (blocks * rates.vector_mhz) / K.vector_efficiency
+    return Work(vector_us=vector_us, flops=flops, reads=reads, written=written, blocks=blocks)
+
+
+def _row_us(rows: int, rates: Rates) -> float:
+    return -(-rows // rates.vectors) * K.row_cycles / rates.vector_mhz
+
+
+def _row_length(view: NodeView, count: int) -> int:
+    """Elements normalised together: the size of scale for layer norms, the group for group norms."""
+    shape = view.shape(0)
+    groups = view.attr("num_groups", 0)
+    if groups and len(shape) > 1:
+        return max(count // (shape[0] * int(groups)), 1)
+    if view.type.startswith("Instance") and len(shape) > 2:
+        return prod(shape[2:])
+    scale = view.shape(1)
+    return prod(scale) if scale else (shape[-1] if shape else 1)
+
+
+def _reduces_last(view: NodeView) -> bool:
+    """True when the last axis is among the reduced ones, judged by shapes when the axes are not an attribute."""
+    shape = view.shape(0)
+    axes = view.attr("axes", view.attr("axis", view.attr("dimension", None)))
+    if isinstance(axes, int):
+        axes = [axes]
+    if axes is None and len(view.inputs) > 1 and view.inputs[1] is not None and view.inputs[1].const_value is not None:
+        constant = view.inputs[1].const_value
+        axes = [int(a) for a in constant.numpy().reshape(-1)[:16]]
+    if axes:
+        return any(int(a) % max(len(shape), 1) == len(shape) - 1 for a in axes)
+    out = shape_of(view.outputs[0])
+    return not (shape and out and shape[-1] == out[-1])
