@@ -82,6 +82,25 @@ def test_nodes_that_break_their_schema_are_named(node: onnx.NodeProto, code: str
     assert code in [p.code for p in error.problems] and text in str(error)
 
 
+def test_bodies_that_do_not_fit_their_node_are_named(tmp_path: Path) -> None:
+    def body(inputs: int, outputs: int) -> onnx.GraphProto:
+        names = [f"i{n}" for n in range(inputs)]
+        nodes = [Node("Relu", ["x"], [f"o{n}"]) for n in range(outputs)]
+        infos = [[onnx.ValueInfoProto(name=n) for n in group] for group in (names, [f"o{n}" for n in range(outputs)])]
+        return helper.make_graph(nodes, "b", *infos)
+
+    nodes = [
+        Node("If", ["flag"], ["a"], then_branch=body(0, 1), else_branch=body(1, 2), name="if"),
+        Node("Loop", ["", "flag", "x"], ["b"], body=body(2, 3), name="loop"),
+        Node("Scan", ["x"], ["y"], body=body(1, 1), num_scan_inputs=2, name="scan"),
+    ]
+    text = str(refusal(nodes, tmp_path, constants={"flag": np.array(True)}))
+    assert "'if': else_branch takes 1 inputs, 0 are handed to it" in text
+    assert "'if': else_branch has 2 outputs, 1 are expected" in text and "then_branch" not in text
+    assert "'loop': body takes 2 inputs, 3 are handed" in text and "'loop': body has 3 outputs, 2 are" in text
+    assert "'scan': num_scan_inputs is 2, it has 1 inputs" in text
+
+
 def test_opsets_and_ir_versions_from_the_future_are_refused(tmp_path: Path) -> None:
     model = make([Node("Relu", ["x"], ["y"])], {"x": X}, ["y"], 17)
     model.opset_import[0].version = 99

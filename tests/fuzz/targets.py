@@ -57,28 +57,19 @@ def optimise(path: Path, folder: Path, origin: str) -> str:
     return "equal"
 
 
+def compile_om(path: Path, folder: Path, origin: str) -> str:
+    """Convert for fp16, which touches every stage, and read the ``.om`` back."""
+    _compile(path, folder, origin, "force_fp16")
+    return "converted" if read_om(folder / "out.om", folder, origin) == "read" else "unread"
+
+
 def convert(path: Path, folder: Path, origin: str) -> str:
     """The whole way: convert, load the ``.om``, run it in fp32, compare with the damaged model."""
-    from asc_devkit import atc, npu
-    from asc_devkit.atc.options import from_flags
-    from asc_devkit.errors import AscError
+    from asc_devkit import npu
 
-    om = folder / "out.om"
-    om.unlink(missing_ok=True)
-    shapes = ";".join(f"{k}:{','.join(map(str, v))}" for k, v in (_shapes(origin) or {}).items())
-    flags = {
-        "model": str(path), "framework": "5", "output": str(folder / "out"), "soc_version": CHIP,
-        "precision_mode": "must_keep_origin_dtype", "check_report": str(folder / "check_result.json"),
-    }  # fmt: skip
-    try:
-        result = atc.compile(from_flags(flags | ({"input_shape": shapes} if shapes else {})))
-    except AscError:
-        left = [p.name for p in folder.iterdir() if p.suffix == ".om" or p.name.startswith(".")]
-        if left:
-            raise Wrong(f"a refused conversion left {left}") from None
-        raise
-    feeds = _feeds(result.model.graph.inputs)
-    session = npu.load(result.om_path)
+    inputs = _compile(path, folder, origin, "must_keep_origin_dtype")
+    feeds = _feeds(inputs)
+    session = npu.load(folder / "out.om")
     if feeds is None:
         return "unfed"
     got = session.run(feeds)
@@ -87,6 +78,29 @@ def convert(path: Path, folder: Path, origin: str) -> str:
         return "unjudged"
     _compare(list(got.values()) if isinstance(got, Mapping) else list(got), expected, 1e-2)
     return "equal"
+
+
+def _compile(path: Path, folder: Path, origin: str, precision_mode: str) -> Any:
+    """Convert to ``out.om``; the compiled graph's inputs. A refused conversion must leave no file behind."""
+    from asc_devkit import atc
+    from asc_devkit.atc.options import from_flags
+    from asc_devkit.errors import AscError
+
+    (folder / "out.om").unlink(missing_ok=True)
+    flags = {
+        "model": str(path), "framework": "5", "output": str(folder / "out"), "soc_version": CHIP,
+        "precision_mode": precision_mode, "check_report": str(folder / "check_result.json"),
+    }  # fmt: skip
+    shapes = ";".join(f"{k}:{','.join(map(str, v))}" for k, v in (_shapes(origin) or {}).items())
+    if shapes:
+        flags["input_shape"] = shapes
+    try:
+        return atc.compile(from_flags(flags)).model.graph.inputs
+    except AscError:
+        left = [p.name for p in folder.iterdir() if p.suffix == ".om" or p.name.startswith(".")]
+        if left:
+            raise Wrong(f"a refused conversion left {left}") from None
+        raise
 
 
 def read_om(path: Path, folder: Path, origin: str) -> str:
@@ -117,7 +131,7 @@ def run_om(path: Path, folder: Path, origin: str) -> str:
     return "run"
 
 
-TARGETS: dict[str, Target] = {f.__name__: f for f in (load_onnx, optimise, convert, read_om, run_om)}
+TARGETS: dict[str, Target] = {f.__name__: f for f in (load_onnx, optimise, compile_om, convert, read_om, run_om)}
 DEFAULT = {"onnx": "load_onnx", "om": "read_om"}
 
 

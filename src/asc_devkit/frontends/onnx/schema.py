@@ -89,6 +89,34 @@ def violations(node: ir.Node, form: Facts) -> list[tuple[str, str]]:
     for name, (_, required) in form.attributes.items():
         if required and name not in attributes:
             found.append(("attribute", f"{label}: attribute {name!r} is missing"))
+    if node.op_type in ("If", "Loop", "Scan") and not found:
+        found += [("arity", f"{label}: {what}") for what in _body_faults(node, form)]
+    return found
+
+
+def _body_faults(node: ir.Node, form: Facts) -> list[str]:
+    """Where a control-flow node and its bodies disagree about the number of values that go in and out."""
+    bodies = [(name, a.as_graph()) for name, a in node.attributes.items() if a.type == ir.AttributeType.GRAPH]
+    given, made = len(node.inputs), len(node.outputs)
+    least = 1
+    if node.op_type == "If":
+        wanted_in, wanted_out = 0, made
+    elif node.op_type == "Loop":
+        wanted_in, wanted_out = max(given, 2), made + 1  # trip count and condition go in, the condition comes out
+        least = 1 + max(given, 2) - 2
+    else:
+        given -= form.since < 9  # Scan-8 has the sequence lengths in front
+        wanted_in, wanted_out = given, made
+        scanned = node.attributes["num_scan_inputs"].as_int()
+        if not 0 < scanned <= given:
+            return [f"num_scan_inputs is {scanned}, it has {given} inputs"]
+        least = given - scanned
+    found = []
+    for name, body in bodies:
+        if len(body.inputs) != wanted_in:
+            found.append(f"{name} takes {len(body.inputs)} inputs, {wanted_in} are handed to it")
+        if len(body.outputs) != wanted_out or len(body.outputs) < least:
+            found.append(f"{name} has {len(body.outputs)} outputs, {max(wanted_out, least)} are expected")
     return found
 
 
