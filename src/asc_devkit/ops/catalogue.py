@@ -149,11 +149,12 @@ class GeOp:
 class OnnxOp:
     """How an ONNX operator (canonical opset) becomes GE operators.
 
+    ``raise_``: builds the GE form; None when the nodes of ONNX's own definition of the operator are converted instead.
     ``rewritten``: the real ATC has no parser for it; the toolkit turns it exactly into operators CANN has.
     """
 
     type: str
-    raise_: Convert
+    raise_: Convert | None
     ge_types: tuple[str, ...]
     domain: str = ""
     rewritten: bool = False

@@ -257,18 +257,46 @@ class _ToGe(_Walk):
             why = registry.host_reason(node.op_type, node.domain)
             self.keep_on_host(node, scope, why.reason, why.hint)
             return
-        marks = len(scope.nodes), len(scope.initializers)
-        e = self.emit(node, scope)
+        mark = len(scope.nodes), len(scope.initializers)
         try:
+            if op.raise_ is None:
+                self.define(node, scope)
+                return
+            e = self.emit(node, scope)
             self.finish(e, op.raise_(e), "Identity")
         except Rejected as rejected:
-            for created in reversed(e.created):
-                for index in range(len(created.inputs)):
-                    created.replace_input_with(index, None)
-            del scope.nodes[marks[0] :], scope.initializers[marks[1] :]
+            self.roll_back(scope, *mark)
             self.keep_on_host(node, scope, rejected.reason, rejected.fix)
             return
         self.inherit(node, e.created)
+
+    def roll_back(self, scope: Scope, nodes: int, initializers: int) -> None:
+        """Take back what was appended to ``scope`` since it had so many nodes and initializers."""
+        for created in reversed(scope.nodes[nodes:]):
+            for index in range(len(created.inputs)):
+                created.replace_input_with(index, None)
+        del scope.nodes[nodes:], scope.initializers[initializers:]
+
+    def define(self, node: ir.Node, scope: Scope) -> None:
+        """Convert the nodes of ONNX's own definition of ``node``; all of them, or ``Rejected``."""
+        from asc_devkit.ops.functions import body
+
+        found = body(node)
+        for value in found.constants:
+            scope.initializers.append(self.copy_value(value))
+        before = len(self.unsupported)
+        origins = node.meta.get(ORIGIN_OPS, ((node.name or "", node.op_type),))
+        for inner in found.nodes:
+            inner.meta.update(node.meta)
+            inner.meta[ORIGIN_OPS] = origins
+            self.node(inner, scope)
+            if len(self.unsupported) > before:
+                (row,) = self.unsupported[before:]
+                del self.unsupported[before:]
+                raise Rejected(f"{row.op_type} in its definition: {row.reason}", row.hint)
+        for output, result in zip(node.outputs, found.results, strict=True):
+            if result.name:
+                self.values[output] = self.values[result]
 
     def inherit(self, node: ir.Node, created: list[ir.Node]) -> None:
         """All new nodes carry the old one's meta. A view before a group stays outside: groups start at the work."""

@@ -67,6 +67,11 @@ def onnx(op_type: str, raise_: Convert, *ge_types: str, rewritten: bool = False)
     registry.add_onnx(OnnxOp(op_type, raise_, ge_types, rewritten=rewritten))
 
 
+def by_definition(op_type: str) -> None:
+    """Declare an operator that CANN lacks and ONNX defines through simpler ones; those are converted."""
+    registry.add_onnx(OnnxOp(op_type, None, (), rewritten=True))
+
+
 def rename(
     onnx_type: str,
     ge_type: str = "",
