@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from typing import Final
 
 
 def _text(name: str) -> str:
@@ -39,14 +39,27 @@ class Coefficients:
     rnn_step_us: float
     aicpu_base_us: float
     aicpu_gbps: float
+    fused_vector_speedup: float
+    norm_head_us: float
+    softmax_head_us: float
+    reduce_head_us: float
+    reduce_across_head_us: float
+    short_row_elements: float
+    unaligned_rows: Mapping[str, float]
+
+    def row_penalty(self, row_bytes: int) -> float:
+        """How much longer a matrix takes to load when its rows start off the alignment the copy engine likes."""
+        for step, factor in self.unaligned_rows.items():
+            if row_bytes % int(step) == 0:
+                return factor
+        return 1.0
 
 
-def _coefficients() -> Coefficients:
+@lru_cache(maxsize=16)
+def coefficients(generation: str) -> Coefficients:
+    """The coefficients of a chip family: its own value where the table has one, else the common one."""
     rows = json.loads(_text("coefficients.json"))
-    return Coefficients(**{name: float(row["value"]) for name, row in rows.items() if name != "note"})
-
-
-K: Final = _coefficients()
+    return Coefficients(**{name: row.get(generation, row["value"]) for name, row in rows.items() if name != "note"})
 
 
 @dataclass(frozen=True)

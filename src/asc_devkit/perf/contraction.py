@@ -6,7 +6,6 @@ from math import prod
 from typing import Final
 
 from asc_devkit.ge import formats
-from asc_devkit.perf.coefficients import K
 from asc_devkit.perf.gemm import Gemm, element_bytes, price
 from asc_devkit.perf.rates import Rates
 from asc_devkit.perf.view import NodeView, Work, elements, nbytes, width
@@ -39,6 +38,7 @@ def matmul(view: NodeView, rates: Rates) -> Work:
         m, batch = m * batch, 1  # one right operand for all: the batch is more rows
     first, second = view.inputs[0], view.inputs[1]
     assert first is not None and second is not None
+    plain = rates.soc.matmul_format == "ND"  # blocked formats have no short rows
     gemm = Gemm(
         m=max(m, 1),
         n=max(n, 1),
@@ -48,6 +48,8 @@ def matmul(view: NodeView, rates: Rates) -> Work:
         a_bytes=nbytes(first) / batch if batch else 0.0,
         b_bytes=nbytes(second) / batch if batch else 0.0,
         out_bytes=view.written() / max(batch, 1),
+        a_penalty=rates.k.row_penalty(int(left[-1] * width(first))) if plain and min(left[-2:]) > 1 else 1.0,
+        b_penalty=rates.k.row_penalty(int(right[-1] * width(second))) if plain and min(right[-2:]) > 1 else 1.0,
     )
     return _from_gemm(gemm, view, rates)
 
@@ -123,7 +125,7 @@ def attention(view: NodeView, rates: Rates) -> Work:
     )
     scores = 4.0 * batch * rows * columns
     units = min(rates.vectors, batch * -(-rows // 16))
-    vector_us = scores / rates.vector_bpc * 24 / (units * rates.vector_mhz) / K.vector_efficiency
+    vector_us = scores / rates.vector_bpc * 24 / (units * rates.vector_mhz) / rates.k.vector_efficiency
     return Work(
         cube_us=2 * tile.cube_us,
         mte1_us=2 * tile.mte1_us,
@@ -134,7 +136,7 @@ def attention(view: NodeView, rates: Rates) -> Work:
         # On split cores scores and probabilities travel cube -> vector -> cube through L2.
         l2_bytes=2 * tile.l2_bytes + (4 * scores if rates.split_cores else 0.0),
         blocks=tile.blocks,
-        head_us=2 * K.fill_latency_us,
+        head_us=2 * rates.k.fill_latency_us,
     )
 
 
@@ -154,8 +156,10 @@ def recurrence(view: NodeView, rates: Rates) -> Work:
         rates.soc.name,
     )
     gates = batch * 4 * hidden * 4.0
-    vector_us = gates / rates.vector_bpc * 12 / (min(rates.vectors, batch) * rates.vector_mhz) / K.vector_efficiency
-    per_step = max(tile.cube_us, tile.l2_us) + vector_us + K.rnn_step_us
+    vector_us = (
+        gates / rates.vector_bpc * 12 / (min(rates.vectors, batch) * rates.vector_mhz) / rates.k.vector_efficiency
+    )
+    per_step = max(tile.cube_us, tile.l2_us) + vector_us + rates.k.rnn_step_us
     return Work(
         cube_us=steps * tile.cube_us,
         vector_us=steps * vector_us,
@@ -173,6 +177,8 @@ def _from_gemm(gemm: Gemm, view: NodeView, rates: Rates) -> Work:
     tile = price(gemm, rates.soc.name)
     reads, written = view.reads(), view.written()
     own = sum(size for _, size in reads) + written
+    unique = max(gemm.a_bytes + gemm.b_bytes, 1.0)
+    penalty = (gemm.a_bytes * gemm.a_penalty + gemm.b_bytes * gemm.b_penalty) / unique
     return Work(
         cube_us=tile.cube_us,
         mte1_us=tile.mte1_us,
@@ -181,8 +187,8 @@ def _from_gemm(gemm: Gemm, view: NodeView, rates: Rates) -> Work:
         written=written,
         l2_bytes=max(tile.l2_bytes - own, 0.0),
         blocks=tile.blocks,
-        bandwidth=K.memory_efficiency_cube / K.memory_efficiency_vector,
-        head_us=K.fill_latency_us,
+        bandwidth=rates.k.memory_efficiency_cube / rates.k.memory_efficiency_vector / penalty,
+        fill_us=rates.k.fill_latency_us,
     )
 
 

@@ -1,6 +1,6 @@
 """Cost of a blocked matrix product on the cube: search over base tiles, then waves over cores.
 
-A tile is ``m x n`` of the result, accumulated in L0C over all of K. Candidates obey L0A, L0B (both double-buffered),
+A tile is ``m x n`` of the result, accumulated in L0C over all of rates.k. Candidates obey L0A, L0B (both double-buffered),
 L0C and L1. Per candidate: cube time of the busiest core, time of L1 -> L0 copies (MTE1), traffic from L2 and how it
 divides over cores. The best candidate is the one whose overlapped total is smallest.
 """
@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from asc_devkit.perf.coefficients import K
 from asc_devkit.perf.rates import Rates, of
 
 Array = np.ndarray[Any, Any]
@@ -26,7 +25,8 @@ BLOCK: Final = 16  # rows and columns of one cube step
 @dataclass(frozen=True)
 class Gemm:
     """``batch`` products of [m, k] by [k, n]. ``a_bytes``/``b_bytes`` are what one product reads of each operand in
-    memory: less than ``m * k`` elements when the left side is expanded on chip (convolution windows)."""
+    memory: less than ``m * k`` elements when the left side is expanded on chip (convolution windows). Penalties
+    multiply their load time (rows off the copy alignment)."""
 
     m: int
     n: int
@@ -36,6 +36,8 @@ class Gemm:
     a_bytes: float = 0.0
     b_bytes: float = 0.0
     out_bytes: float = 0.0
+    a_penalty: float = 1.0
+    b_penalty: float = 1.0
 
     @property
     def flops(self) -> float:
@@ -112,19 +114,19 @@ def price(gemm: Gemm, chip: str) -> GemmTime:
     used = np.minimum(tiles, rates.cores)
 
     mmad = (tile_m / BLOCK) * (tile_n / BLOCK) * (tile_k / k0) * factor
-    mmad += np.ceil(tile_k / depth) * K.mmad_issue_cycles
+    mmad += np.ceil(tile_k / depth) * rates.k.mmad_issue_cycles
     cube_us = waves * mmad / rates.cube_mhz
-    mte1 = tile_k * size * (tile_m / rates.l1_to_l0a_bpc + tile_n / rates.l1_to_l0b_bpc) / K.mte1_efficiency
+    mte1 = tile_k * size * (tile_m / rates.l1_to_l0a_bpc + tile_n / rates.l1_to_l0b_bpc) / rates.k.mte1_efficiency
     mte1_us = waves * mte1 / rates.cube_mhz
 
     l2_bytes = _traffic(gemm, rates, rows, columns, splits, used)
-    l2_us = l2_bytes / (rates.l2_gbps * K.l2_efficiency * 1e3) * (rates.cores / used) ** 0.5
-    unique = (gemm.a_bytes + gemm.b_bytes) * gemm.batch
-    memory_us = unique / memory_gbps(rates, used) / 1e3 / K.memory_efficiency_cube
+    l2_us = l2_bytes / (rates.l2_gbps * rates.k.l2_efficiency * 1e3) * (rates.cores / used) ** 0.5
+    unique = (gemm.a_bytes * gemm.a_penalty + gemm.b_bytes * gemm.b_penalty) * gemm.batch
+    memory_us = unique / memory_gbps(rates, used) / 1e3 / rates.k.memory_efficiency_cube
 
-    power = K.overlap_power
+    power = rates.k.overlap_power
     total = (cube_us**power + mte1_us**power + np.maximum(l2_us, memory_us) ** power) ** (1 / power)
-    total = total + K.launch_per_block_us * used
+    total = total + rates.k.launch_per_block_us * used
     best = int(np.argmin(total))
     return GemmTime(
         cube_us=float(cube_us[best]),
@@ -138,7 +140,7 @@ def price(gemm: Gemm, chip: str) -> GemmTime:
 
 def memory_gbps(rates: Rates, used: Any) -> Any:
     """Device memory bandwidth that ``used`` cores draw together: few cores cannot saturate it."""
-    return np.minimum(rates.memory_gbps, rates.memory_gbps / rates.cores * K.core_share * used)
+    return np.minimum(rates.memory_gbps, rates.memory_gbps / rates.cores * rates.k.core_share * used)
 
 
 def _traffic(gemm: Gemm, rates: Rates, rows: Array, columns: Array, splits: Array, used: Array) -> Array:
@@ -146,7 +148,7 @@ def _traffic(gemm: Gemm, rates: Rates, rows: Array, columns: Array, splits: Arra
     half_l1 = rates.l1_bytes / 2
     a_loads = np.where(gemm.a_bytes <= half_l1, np.minimum(columns, np.maximum(used / gemm.batch, 1)), columns)
     b_loads = np.where(gemm.b_bytes <= half_l1, np.minimum(rows, np.maximum(used / gemm.batch, 1)), rows)
-    loads = (a_loads * gemm.a_bytes + b_loads * gemm.b_bytes) * gemm.batch
+    loads = (a_loads * gemm.a_bytes * gemm.a_penalty + b_loads * gemm.b_bytes * gemm.b_penalty) * gemm.batch
     # Split products are added up in fp32: every part writes, and reads once more.
     stores = np.where(splits > 1, gemm.m * gemm.n * gemm.batch * 8.0 * splits, gemm.out_bytes * gemm.batch)
     return np.asarray(loads + stores)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from asc_devkit.perf.coefficients import K, vector_work
+import onnx_ir as ir
+
+from asc_devkit.perf.coefficients import vector_work
 from asc_devkit.perf.rates import Rates
 from asc_devkit.perf.view import NodeView, Work, elements, nbytes, shape_of, width
 
@@ -48,7 +50,7 @@ def transpose(view: NodeView, rates: Rates) -> Work:
     if view.type == "TransData":
         run = 16 * size * min(max(prod(shape[2:]), 1), 16)
     work = _moved(view, rates, reads, written, run, cycles, size)
-    work.head_us = K.transpose_base_us * min(1.0, written / 2**20)
+    work.head_us = rates.k.transpose_base_us * min(1.0, written / 2**20)
     return work
 
 
@@ -61,23 +63,23 @@ def gather(view: NodeView, rates: Rates) -> Work:
     count = max(elements(index), 1) if index is not None else 1
     row = max(elements(out) // count, 1) * width(out)
     work = _moved(view, rates, reads, written, row, vector_work(view.type).cycles, width(out))
-    work.head_us = count * K.gather_row_us / max(work.blocks, 1) * rates.vectors
+    work.head_us = count * rates.k.gather_row_us / max(work.blocks, 1) * rates.vectors
     return work
 
 
 def _moved(
     view: NodeView,
     rates: Rates,
-    reads: list[tuple[object, float]] | list[object] | object,
+    reads: list[tuple[ir.Value, float]],
     written: float,
     run: float,
     cycles: float,
     size: float,
 ) -> Work:
-    blocks = max(min(rates.vectors, int(-(-written // K.block_bytes))), 1)
-    vector_us = written / rates.vector_bpc * cycles / (blocks * rates.vector_mhz) / K.vector_efficiency
-    share = min(1.0, (max(run, size) / K.short_burst_bytes) ** 0.5)
-    return Work(vector_us=vector_us, reads=reads, written=written, blocks=blocks, bandwidth=share)  # type: ignore[arg-type]
+    blocks = max(min(rates.vectors, int(-(-written // rates.k.block_bytes))), 1)
+    vector_us = written / rates.vector_bpc * cycles / (blocks * rates.vector_mhz) / rates.k.vector_efficiency
+    share = min(1.0, (max(run, size) / rates.k.short_burst_bytes) ** 0.5)
+    return Work(vector_us=vector_us, reads=reads, written=written, blocks=blocks, bandwidth=share, l2_bandwidth=share)
 
 
 def _run(source: tuple[int, ...], target: tuple[int, ...]) -> int:

@@ -12,7 +12,7 @@ from asc_devkit import ops
 from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, MEMBERS, Engine
 from asc_devkit.ops.catalogue import Cost
 from asc_devkit.perf import contraction, movement, rates, vector
-from asc_devkit.perf.coefficients import K, interval
+from asc_devkit.perf.coefficients import interval
 from asc_devkit.perf.gemm import memory_gbps
 from asc_devkit.perf.l2 import L2
 from asc_devkit.perf.rates import Rates
@@ -55,7 +55,7 @@ def estimate(model: ir.Model, soc: Soc, *, inputs_in_l2: bool = False) -> Estima
         soc=soc.name,
         ops=tuple(walk.times),
         timeline=tuple(walk.spans),
-        gap_us=K.gap_us,
+        gap_us=walk.rates.k.gap_us,
         borrowed=dict(walk.rates.borrowed),
     )
 
@@ -91,7 +91,7 @@ class _Walk:
     def __init__(self, chip: Rates, warm: bool) -> None:
         self.rates = chip
         self.warm = warm
-        self.l2 = L2(chip.l2_bytes * K.l2_usable)
+        self.l2 = L2(chip.l2_bytes * chip.k.l2_usable)
         self.roots: dict[ir.Value, ir.Value] = {}
         self.times: list[OpTime] = []
         self.spans: list[Span] = []
@@ -165,7 +165,7 @@ class _Walk:
         )
 
     def _pipes(self, node: ir.Node, work: Work) -> _Pipes:
-        chip = self.rates
+        chip, k = self.rates, self.rates.k
         from_memory = 0.0
         for value, size in work.reads:
             hit, pushed = self.l2.read(self.roots.get(value, value), size, nbytes(value))
@@ -175,15 +175,16 @@ class _Walk:
         moved = sum(size for _, size in work.reads) + work.written + work.l2_bytes
         share = min(1.0, work.blocks / (chip.cores if work.cube_us else chip.vectors))
         used = share * chip.cores
-        memory_us = from_memory / (float(memory_gbps(chip, used)) * 1e3 * K.memory_efficiency_vector * work.bandwidth)
+        drawn = float(memory_gbps(chip, used)) * 1e3 * k.memory_efficiency_vector * work.bandwidth
+        memory_us = from_memory / drawn
         # Half of the cores still draw about 70 % of what all draw from L2.
-        l2_us = moved / (chip.l2_gbps * 1e3 * K.l2_efficiency * share**0.5 * work.bandwidth)
-        launch = K.launch_base_us + K.launch_per_block_us * work.blocks
-        power = K.overlap_power
+        l2_us = moved / (chip.l2_gbps * 1e3 * k.l2_efficiency * share**0.5 * work.l2_bandwidth)
+        launch = k.launch_base_us + k.launch_per_block_us * work.blocks
+        power = k.overlap_power
         busy = work.cube_us**power + work.vector_us**power + work.mte1_us**power + max(memory_us, l2_us) ** power
-        # A kernel that does next to nothing has nothing to fill a pipeline with.
         body = busy ** (1 / power)
-        head = min(work.head_us, body) if work.head_us <= 2 * K.fill_latency_us else work.head_us
+        # A kernel that does next to nothing has nothing to fill a pipeline with.
+        head = work.head_us + min(work.fill_us, body)
         return _Pipes(launch + head + body, launch, work.cube_us, work.vector_us, work.mte1_us, memory_us, l2_us)
 
     def _group(self, node: ir.Node, members: ir.Graph) -> Work:
@@ -206,6 +207,7 @@ class _Walk:
                 work.l2_bytes += part.l2_bytes
                 work.bandwidth = part.bandwidth
                 work.head_us += part.head_us
+                work.fill_us = max(work.fill_us, part.fill_us)
                 work.note = part.note
             elif not (has_cube and member.op_type in _ON_THE_WAY):
                 work.vector_us += part.vector_us
@@ -218,7 +220,8 @@ class _Walk:
     def _aicpu(self, node: ir.Node) -> None:
         read = sum(nbytes(v) for v in node.inputs if v is not None)
         written = sum(nbytes(v) for v in node.outputs)
-        total = K.aicpu_base_us + (read + written) / K.aicpu_gbps / 1e3
+        k = self.rates.k
+        total = k.aicpu_base_us + (read + written) / k.aicpu_gbps / 1e3
         low, high = self._interval(Cost.AICPU.value)
         self._record(
             OpTime(
@@ -230,7 +233,7 @@ class _Walk:
                 bound_by="aicpu",
                 basis=self.basis,
                 engine=Engine.AICPU.value,
-                launch_us=K.aicpu_base_us,
+                launch_us=k.aicpu_base_us,
                 bytes_read=read,
                 bytes_written=written,
                 cost=Cost.AICPU.value,
@@ -261,7 +264,7 @@ class _Walk:
                 self.roots[value] = self.roots.get(source, source)
 
     def _record(self, time: OpTime) -> None:
-        start = self.clock + (K.gap_us if self.spans else 0.0)
+        start = self.clock + (self.rates.k.gap_us if self.spans else 0.0)
         self.clock = start + time.us
         self.times.append(time)
         self.spans.append(Span(time.name, time.type, start, self.clock))

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from asc_devkit import soc as chips
+from asc_devkit.perf.coefficients import Coefficients, coefficients
 from asc_devkit.soc import Soc
 
 # Generations of which no public figure exists at all -> the closest architecture that has figures.
@@ -43,6 +44,7 @@ class Rates:
     l1_to_l0a_bpc: float
     l1_to_l0b_bpc: float
     split_cores: bool
+    k: Coefficients
     borrowed: tuple[tuple[str, str], ...]
 
     @property
@@ -103,6 +105,7 @@ def of(name: str) -> Rates:
         l1_to_l0a_bpc=rate("l1_to_l0_a_rate"),
         l1_to_l0b_bpc=rate("l1_to_l0_b_rate"),
         split_cores=(soc.core_layout or "").startswith("split") or soc.generation in ("910B", "910_93", "950"),
+        k=coefficients(soc.generation),
         borrowed=tuple(borrowed),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from asc_devkit.perf.coefficients import K, vector_work
+from asc_devkit.perf.coefficients import vector_work
 from asc_devkit.perf.rates import Rates
 from asc_devkit.perf.view import NodeView, Work, elements, is_half, shape_of, width
 
@@ -15,7 +15,7 @@ def elementwise(view: NodeView, rates: Rates) -> Work:
     count = max((elements(v) for v in values), default=0)
     widest = max((width(v) for v in values if elements(v) == count), default=2.0)
     table = vector_work(view.type)
-    cycles = table.cycles
+    cycles = _cycles(view.type, rates)
     if table.wide and is_half(view.outputs[0]):
         widest, cycles = 4.0, cycles + 2
     return _spread(view, rates, count * widest, cycles, flops=float(count))
@@ -40,12 +40,11 @@ def reduce(view: NodeView, rates: Rates) -> Work:
     wide = source is not None and is_half(source)
     last = _reduces_last(view)
     listed = vector_work(view.type)
-    cycles = listed.cycles if listed is not vector_work("*") else (4.0 if last else 2.0)
+    cycles = _cycles(view.type, rates) if listed is not vector_work("*") else (6.0 if last else 3.0)
     work = _spread(view, rates, count * (4.0 if wide else size), cycles + wide, flops=float(count))
     rows = elements(view.outputs[0]) if last else 1
-    work.vector_us += _row_us(rows, rates)
-    if not last:
-        work.head_us = 2 * K.fill_latency_us
+    work.vector_us += _row_us(rows, count // max(rows, 1), rates)
+    work.head_us = rates.k.reduce_head_us if last else rates.k.reduce_across_head_us
     return work
 
 
@@ -53,12 +52,12 @@ def normalise(view: NodeView, rates: Rates) -> Work:
     """Layer, group, instance and RMS norm: several passes over a row that stays in UB, plus a fixed cost per row."""
     source = view.input(0)
     count = elements(source) if source is not None else 0
-    table = vector_work(view.type)
     row = _row_length(view, count)
     rows = max(count // max(row, 1), 1)
-    cycles = table.cycles + (2 if source is not None and is_half(source) else 0)
+    cycles = _cycles(view.type, rates) + (2 if source is not None and is_half(source) else 0)
     work = _spread(view, rates, count * 4.0, cycles, flops=8.0 * count, units=min(rates.vectors, rows))
-    work.vector_us += _row_us(rows, rates)
+    work.vector_us += _row_us(rows, row, rates)
+    work.head_us = rates.k.norm_head_us
     return work
 
 
@@ -73,25 +72,34 @@ def softmax(view: NodeView, rates: Rates) -> Work:
     row = shape[axis] if shape else 1
     rows = max(count // max(row, 1), 1)
     source = view.input(0)
-    cycles = vector_work(view.type).cycles + (2 if source is not None and is_half(source) else 0)
+    cycles = _cycles(view.type, rates) + (2 if source is not None and is_half(source) else 0)
     if axis == rank - 1:
         work = _spread(view, rates, count * 4.0, cycles, flops=5.0 * count, units=min(rates.vectors, rows))
-        work.vector_us += _row_us(rows, rates)
+        work.vector_us += _row_us(rows, row, rates)
     else:
         work = _spread(view, rates, count * 4.0, 2.5 * cycles, flops=5.0 * count)
+    work.head_us = rates.k.softmax_head_us
     return work
 
 
 def _spread(view: NodeView, rates: Rates, size: float, cycles: float, flops: float, units: int = 0) -> Work:
     """``size`` bytes at ``cycles`` per vector width, spread over as many vector units as the operands are worth."""
     reads, written = view.reads(), view.written()
-    blocks = max(min(units or rates.vectors, rates.vectors, int(-(-size // K.block_bytes))), 1)
-    vector_us = size / rates.vector_bpc * cycles / (blocks * rates.vector_mhz) / K.vector_efficiency
+    blocks = max(min(units or rates.vectors, rates.vectors, int(-(-size // rates.k.block_bytes))), 1)
+    vector_us = size / rates.vector_bpc * cycles / (blocks * rates.vector_mhz) / rates.k.vector_efficiency
     return Work(vector_us=vector_us, flops=flops, reads=reads, written=written, blocks=blocks)
 
 
-def _row_us(rows: int, rates: Rates) -> float:
-    return -(-rows // rates.vectors) * K.row_cycles / rates.vector_mhz
+def _row_us(rows: int, length: int, rates: Rates) -> float:
+    """Fixed work per row; short rows share it, because several are handled in one go."""
+    cycles = rates.k.row_cycles / rates.k.fused_vector_speedup * min(1.0, length / rates.k.short_row_elements)
+    return -(-rows // rates.vectors) * cycles / rates.vector_mhz
+
+
+def _cycles(op_type: str, rates: Rates) -> float:
+    """Vector cycles per register width; families that keep intermediates in registers run composites faster."""
+    cycles = vector_work(op_type).cycles
+    return max(cycles / rates.k.fused_vector_speedup, 4.0) if cycles > 4 else cycles
 
 
 def _row_length(view: NodeView, count: int) -> int:

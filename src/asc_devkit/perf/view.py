@@ -27,7 +27,8 @@ class Work:
     """What an operator costs before memory: busy times in microseconds, operand traffic in bytes.
 
     ``reads`` lists (value, bytes touched); ``l2_bytes`` is extra traffic between L2 and the cores (tiles loaded again).
-    ``bandwidth`` is the share of device memory bandwidth that the access pattern allows.
+    ``bandwidth`` is the share of device memory bandwidth that the access pattern allows; ``head_us`` runs before or after
+    everything else, ``fill_us`` likewise but never longer than the rest.
     """
 
     cube_us: float = 0.0
@@ -39,7 +40,9 @@ class Work:
     l2_bytes: float = 0.0
     blocks: int = 1
     bandwidth: float = 1.0
+    l2_bandwidth: float = 1.0
     head_us: float = 0.0
+    fill_us: float = 0.0
     note: str = ""
 
 
