@@ -1,0 +1,52 @@
+"""netron opens our files: whole graph, readable attributes, every weight with its bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from asc_devkit import om
+from asc_devkit.atc.select import groups
+from tests.e2e.converted import convert
+from tests.om.graphs import model
+from tests.om.netron import load
+
+
+def _assert_everything_is_shown(path: Path) -> None:
+    shown = load(path)
+    file = om.read(path)
+    assert shown["format"] == "DaVinci OM"
+    assert len(shown["graphs"]) == len(file.model_def.graph)
+    weights = 0
+    for graph, definition in zip(shown["graphs"], file.model_def.graph, strict=True):
+        ops = [op for op in definition.op if op.type != "Const"]
+        assert [n["name"] for n in graph["nodes"]] == [op.name for op in ops]
+        for node, op in zip(graph["nodes"], ops, strict=True):
+            assert node["type"] == op.type
+            assert sorted(node["attributes"]) == sorted(op.attr)
+            assert all(name.isprintable() and not name.startswith("\0") for name in node["attributes"])
+        used = {text for op in ops for text in op.input}
+        for op in definition.op:
+            if op.type != "Const" or f"{op.name}:0" not in used:
+                continue
+            seen = graph["weights"][f"{op.name}:0"]
+            desc = op.attr["value"].t.desc
+            raw = bytes(file.weights[desc.data_offset : desc.data_offset + desc.weight_size])
+            assert seen["bytes"] == len(raw), op.name
+            assert seen["sha256"] == hashlib.sha256(raw).hexdigest(), op.name
+            weights += 1
+    assert weights >= 3
+
+
+def test_a_graph_with_a_fused_node_groups_and_a_host_operator(tmp_path: Path) -> None:
+    made = model()
+    groups.collapse(made)
+    om.write(tmp_path / "m.om", made, om.ModelInfo("m", "Ascend310P3"))
+    _assert_everything_is_shown(tmp_path / "m.om")
+
+
+@pytest.mark.parametrize("key", ["ppocr_cls", "yolox", "minilm", "silero_if", "gru_decoder"])
+def test_real_models(key: str) -> None:
+    _assert_everything_is_shown(convert(key, "Ascend310P3").om_path)
