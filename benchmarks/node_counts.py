@@ -32,8 +32,8 @@ sys.path.insert(0, str(ROOT))
 from asc_devkit.frontends.onnx import load  # noqa: E402
 from asc_devkit.ops.infer import infer  # noqa: E402
 from asc_devkit.passes import optimise  # noqa: E402
-from tests.models import REAL_MODELS  # noqa: E402
-from tests.passes.execute import difference, feeds_of, session  # noqa: E402
+from tests.models import REAL_MODELS, example_inputs  # noqa: E402
+from tests.passes.execute import difference, session  # noqa: E402
 
 
 def _bound(key: str) -> onnx.ModelProto:
@@ -90,7 +90,7 @@ TOOLS: dict[str, Callable[[str, onnx.ModelProto], tuple[onnx.ModelProto, float]]
 
 def measure(key: str) -> dict[str, dict[str, Any]]:
     """Tool -> nodes, seconds, difference (or the error that kept it from an answer)."""
-    proto, feeds = _bound(key), feeds_of(key)
+    proto, feeds = _bound(key), example_inputs(key)
     expected = session(str(REAL_MODELS[key].path)).run(None, feeds)
     row: dict[str, dict[str, Any]] = {}
     for name, tool in TOOLS.items():

@@ -11,7 +11,7 @@ import onnxruntime as ort
 
 from asc_devkit.frontends.onnx import load
 from asc_devkit.ops.infer import infer
-from tests.models import REAL_MODELS, example_inputs
+from tests.models import REAL_MODELS
 
 Array = np.ndarray[Any, Any]
 
@@ -61,24 +61,3 @@ def real(key: str) -> ir.Model:
     model = load(REAL_MODELS[key].path, input_shapes=REAL_MODELS[key].shapes).model
     infer(model)
     return model
-
-
-def feeds_of(key: str) -> dict[str, Array]:
-    """Inputs for a real model."""
-    feeds = example_inputs(key)
-    if key == "ppocr_det":  # noise has no text: every probability would be a rounding error
-        feeds["x"] = _page(feeds["x"].shape)
-    if key == "bilstm_int8":
-        feeds = {k: v % 54 for k, v in feeds.items()}  # its vocabulary
-    return feeds
-
-
-def _page(shape: tuple[int, ...]) -> Array:
-    """A white page with six lines of dark strokes."""
-    page = np.ones(shape, np.float32)
-    rng = np.random.default_rng(0)
-    for line in range(6):
-        top = 20 + 48 * line
-        page[..., top : top + 24, 30:290] = np.where(rng.random((24, 260)) < 0.5, -1, 1)
-        page[..., top : top + 24, 30:290:6] = -1
-    return page

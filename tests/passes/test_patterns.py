@@ -111,6 +111,54 @@ CASES: dict[str, tuple[str, dict[str, int]]] = {
         { n = ReduceL2<keepdims = 1>(x, axes) c = Clip(n, eps) y = Div(x, c) }""",
         {"LpNormalization": 1},
     ),
+    "layer norm of TensorFlow, by moments": (
+        """(float[2,4,8] x) => (float[2,4,8] y)
+        <int64[1] axes = {-1}, float eps = {0.00001}, float[8] g = {1,2,3,4,5,6,7,8}, float[8] b = {1,1,1,1,2,2,2,2}>
+        { m = ReduceMean(x, axes) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, axes) e = Add(v, eps) s = Sqrt(e)
+          i = Reciprocal(s) r = Mul(i, g) l = Mul(x, r) p = Mul(m, r) t = Sub(b, p) y = Add(l, t) }""",
+        {"LayerNormalization": 1},
+    ),
+    "sum over n divided by n": (
+        """(float[2,4,8] x) => (float[2,4,1] y) <int64[1] axes = {-1}, float r = {0.125}>
+        { s = ReduceSum(x, axes) y = Mul(s, r) }""",
+        {"ReduceMean": 1},
+    ),
+    "reduction of a transposed tensor": (
+        """(float[2,3,4,5] x) => (float[2,3] y) <int64[2] axes = {1, 2}>
+        { t = Transpose<perm = [0,2,3,1]>(x) y = ReduceMax<keepdims = 0>(t, axes) }""",
+        {"ReduceMax": 1},
+    ),
+    "reduction that would leave another order stays": (
+        """(float[2,3,4,5] x) => (float[3,2] y) <int64[2] axes = {1, 2}>
+        { t = Transpose<perm = [1,2,3,0]>(x) y = ReduceMax<keepdims = 0>(t, axes) }""",
+        {"Transpose": 1, "ReduceMax": 1},
+    ),
+    "expand in front of a broadcasting operator": (
+        """(float[2,1] x, float[2,8] z) => (float[2,8] y) <int64[2] s = {2, 8}> { e = Expand(x, s) y = Mul(e, z) }""",
+        {"Mul": 1},
+    ),
+    "expand that makes the shape stays": (
+        """(float[2,1] x) => (float[2,8] y) <int64[2] s = {2, 8}, float c = {2.0}> { e = Expand(x, s) y = Mul(e, c) }""",
+        {"Expand": 1, "Mul": 1},
+    ),
+    "bias behind the squeeze of a convolution": (
+        """(float[1,2,4,1] x) => (float[1,3,3] y)
+        <float[3,2,2,1] w = {1,2,3,4,5,6,7,8,9,10,11,12}, int64[1] ax = {3}, float[3,1] b = {1,2,3}, float c = {2.0}>
+        { a = Conv(x, w) s = Squeeze(a, ax) t = Add(b, s) y = Mul(t, c) }""",
+        {"Conv": 1, "Reshape": 1},
+    ),
+    "zero padding before a transpose to channels first": (
+        """(float[1,4,4,2] x) => (float[1,1,5,6] y)
+        <int64[8] p = {0,1,1,0,0,1,2,0}, float[1,2,2,2] w = {1,2,3,4,5,6,7,8}>
+        { a = Pad(x, p) t = Transpose<perm = [0,3,1,2]>(a) y = Conv(t, w) }""",
+        {"Transpose": 1, "Conv": 1},
+    ),
+    "zero padding before a new dimension": (
+        """(float[1,2,4] x) => (float[1,1,1,6] y)
+        <int64[6] p = {0,0,2,0,0,1}, int64[4] s = {1,2,1,7}, float[1,2,1,2] w = {1,2,3,4}>
+        { a = Pad(x, p) t = Reshape(a, s) y = Conv(t, w) }""",
+        {"Reshape": 1, "Conv": 1},
+    ),
     "global average pooling": (
         """(float[2,3,4,4] x) => (float[2,3,1,1] y) <int64[2] axes = {-1, -2}> { y = ReduceMean(x, axes) }""",
         {"GlobalAveragePool": 1},

@@ -10,8 +10,8 @@ import pytest
 
 from asc_devkit.ge.desc import GROUP, ORIGIN_OPS
 from asc_devkit.passes import PassContext, Switches, all_passes, optimise
-from tests.models import REAL_MODELS, model_path
-from tests.passes.execute import difference, feeds_of, real, run, run_everything, session
+from tests.models import REAL_MODELS, example_inputs, model_path
+from tests.passes.execute import difference, real, run, run_everything, session
 
 # Fewest nodes (constants excluded) that onnxsim 0.8.1, onnxslim 0.1.98 or ONNX Runtime 1.32's basic level leave, with
 # the example shapes bound: `benchmarks/node_counts.py` prints the table.
@@ -38,20 +38,21 @@ TOLERANCE = 1e-5
 
 
 def tolerance(key: str, expected: dict[str, np.ndarray]) -> float:
-    """1e-5, or what ONNX Runtime's own basic optimisation moves the results by where that is more.
+    """1e-5, or three times what ONNX Runtime's own basic optimisation moves the results by where that is more.
 
-    The text detector ends in a steep sigmoid; any other order of its sums moves its output by more than 1e-5.
+    The text detector ends in a steep sigmoid: at the edges of letters any other order of its sums moves a pixel by more
+    than 1e-4 (onnxsim and onnxslim move it as far).
     """
     if key != "ppocr_det":
         return TOLERANCE
     loaded = session(str(model_path(key)), "ORT_ENABLE_BASIC")
-    others = loaded.run(None, feeds_of(key))
-    return max(TOLERANCE, *(1.5 * difference(e, o) for e, o in zip(expected.values(), others, strict=True)))
+    others = loaded.run(None, example_inputs(key))
+    return max(TOLERANCE, *(3 * difference(e, o) for e, o in zip(expected.values(), others, strict=True)))
 
 
 def original_results(key: str) -> dict[str, np.ndarray]:
     loaded = session(str(model_path(key)))
-    return dict(zip([o.name for o in loaded.get_outputs()], loaded.run(None, feeds_of(key)), strict=True))
+    return dict(zip([o.name for o in loaded.get_outputs()], loaded.run(None, example_inputs(key)), strict=True))
 
 
 @pytest.mark.parametrize("key", REAL_MODELS)
@@ -61,7 +62,7 @@ def test_all_passes_together_keep_results_and_leave_no_more_nodes_than_others(ke
     report = optimise(model)
     assert model.graph.num_nodes() <= BEST_OF_OTHERS[key]
     assert report.nodes_after <= report.nodes_before
-    actual = run(model, feeds_of(key))
+    actual = run(model, example_inputs(key))
     assert list(actual) == list(expected)
     limit = tolerance(key, expected)
     assert {n: d for n, e in expected.items() if (d := difference(e, actual[n])) > limit} == {}
@@ -78,7 +79,7 @@ def test_each_pass_alone_keeps_results(key: str) -> None:
         if not report.rewrites or report.count(name).group == "ub":
             continue
         assert {r.pass_name for r in report.rewrites} == {name}
-        actual = run(model, feeds_of(key))
+        actual = run(model, example_inputs(key))
         worst = max(difference(e, actual[n]) for n, e in expected.items())
         if worst > limit:
             wrong[name] = worst
@@ -88,9 +89,9 @@ def test_each_pass_alone_keeps_results(key: str) -> None:
 @pytest.mark.parametrize("key", ["ppocr_rec", "open_nsfw", "minilm", "t5_int8", "basic_pitch", "yolox", "gru_decoder"])
 def test_a_value_that_keeps_its_name_keeps_its_content(key: str) -> None:
     model = real(key)
-    before = run_everything(model, feeds_of(key))
+    before = run_everything(model, example_inputs(key))
     optimise(model)
-    after = run_everything(model, feeds_of(key))
+    after = run_everything(model, example_inputs(key))
     shared = [n for n in after if n in before]
     assert len(shared) >= 0.4 * len(after)
     assert {n: d for n in shared if (d := difference(before[n], after[n])) > 1e-4} == {}

@@ -7,7 +7,9 @@ import onnx_ir as ir
 
 from asc_devkit.passes.declare import NodePass, Outcome
 from asc_devkit.passes.editor import Array, Editor
-from asc_devkit.passes.patterns import channel_affine, is_float
+from asc_devkit.passes.patterns import along_axis, channel_affine, is_float
+from asc_devkit.passes.reshapes import RESHAPES, reshape
+from asc_devkit.passes.transposes import perm_of
 
 HALF_MAX = 65504.0  # largest finite fp16 number
 
@@ -121,6 +123,36 @@ class BiasaddConvFusion(NodePass):
         return _fold_behind(node, ed, ("Conv", "ConvTranspose", "Gemm"))
 
 
+class ConvReshapeBiasaddFusion(NodePass):
+    """reshape(Conv) + c, - c, * c or / c per channel -> reshape(Conv'), the reshape moving dimensions of length 1 only."""
+
+    name = "Conv2DSqueezeBiasaddFusionPass"
+    ops = ("Add", "Sub", "Mul", "Div")
+    numerics = "as for a constant directly behind the convolution"
+
+    def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
+        for position, x in enumerate(node.inputs):
+            between = ed.sole_producer(x, *RESHAPES)
+            main = None if between is None else ed.sole_producer(between.inputs[0], "Conv", "ConvTranspose")
+            if between is None or main is None or not ed.is_const(node.inputs[1 - position]):
+                continue
+            sources, before, after = _axis_sources(between, ed), ed.dims(main.outputs[0]), ed.dims(x)
+            constant = ed.const(node.inputs[1 - position])
+            if sources is None or before is None or after is None or 1 not in sources or constant is None:
+                return Outcome.NONE
+            if ed.dims(node.outputs[0]) != after:
+                return Outcome.MATCHED
+            row = along_axis(constant, before[1], len(after), sources.index(1))
+            if row is None:
+                return Outcome.MATCHED
+            moved = row.astype(constant.dtype).reshape(-1, *(1,) * (len(before) - 2))
+            inputs: list[ir.Value | Array | None] = [main.outputs[0], main.outputs[0]]
+            inputs[1 - position] = moved
+            ed.replace(node.outputs[0], reshape(ed, ed.op(node.op_type, inputs, of=(main, node)), after, between))
+            return Outcome.CHANGED
+        return Outcome.NONE
+
+
 class InputScaleConvFusion(NodePass):
     """Conv(x * s + t, w, b) -> Conv(x, w s, b + sum(w t)): per input channel; t only where nothing is padded."""
 
@@ -177,11 +209,12 @@ class PadConv2dFusion(NodePass):
     ops = ("Conv", "AveragePool")
 
     def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
-        pad = ed.producer(node.inputs[0], "Pad")
-        if pad is None:
+        found = _padded(node.inputs[0], ed)
+        if found is None:
             return Outcome.NONE
-        pads = _spatial_pads(pad, ed)
-        if pads is None or not ed.dominates(pad.inputs[0], node):  # type: ignore[arg-type]
+        pad, between = found
+        pads = _spatial_pads(pad, between, ed)
+        if pads is None or pad.inputs[0] is None or not ed.dominates(pad.inputs[0], node):
             return Outcome.MATCHED
         old = _window_pads(node, len(pads) // 2, ed)
         if old is None:
@@ -196,7 +229,10 @@ class PadConv2dFusion(NodePass):
             kernel = ed.attr(node, "kernel_shape")
             if any(p >= k for p, k in zip(extra["pads"], [*kernel, *kernel], strict=True)):  # type: ignore[call-overload]
                 return Outcome.MATCHED
-        inputs = [pad.inputs[0], *node.inputs[1:]]
+        x = pad.inputs[0]
+        if between is not None:
+            x = _unpadded(x, between, pads, ed)
+        inputs = [x, *node.inputs[1:]]
         ed.replace(node.outputs[0], ed.op(node.op_type, inputs, {**attrs, **extra}, name=node.name or ""))
         return Outcome.CHANGED
 
@@ -213,7 +249,7 @@ class PadMaxPoolFusion(NodePass):
             return Outcome.NONE
         lowest = ed.scalar(ed.input(pad, 2)) if ed.input(pad, 2) is not None else 0.0
         positive = lowest == 0.0 and self._non_negative(pad.inputs[0], ed)
-        pads = _spatial_pads(pad, ed, any_value=True)
+        pads = _spatial_pads(pad, None, ed, any_value=True)
         if pads is None or not (positive or lowest == float("-inf")) or len(node.outputs) > 1:
             return Outcome.MATCHED
         old, kernel = _window_pads(node, len(pads) // 2, ed), ed.attr(node, "kernel_shape")
@@ -239,10 +275,34 @@ class PadMaxPoolFusion(NodePass):
         return low is not None and low >= 0
 
 
-def _spatial_pads(pad: ir.Node, ed: Editor, any_value: bool = False) -> list[int] | None:
-    """Begin and end pads of the spatial axes, None unless it pads only those, by non-negative amounts, with zeros."""
+def _padded(value: ir.Value | None, ed: Editor) -> tuple[ir.Node, ir.Node | None] | None:
+    """(Pad, node between) when ``value`` is a Pad's result, or that moved by one Transpose or Reshape only it feeds."""
+    pad = ed.producer(value, "Pad")
+    if pad is not None:
+        return pad, None
+    between = ed.sole_producer(value, "Transpose", *RESHAPES)
+    pad = None if between is None else ed.sole_producer(between.inputs[0], "Pad")
+    return None if pad is None else (pad, between)
+
+
+def _unpadded(x: ir.Value, between: ir.Node, pads: list[int], ed: Editor) -> ir.Value:
+    """``x``, which was padded, moved by ``between`` without its padding."""
+    if between.op_type == "Transpose":
+        return ed.op("Transpose", [x], dict(between.attributes), name=between.name or "")
+    dims = ed.dims(between.outputs[0])
+    assert dims is not None
+    half = len(pads) // 2
+    spatial = [d - pads[i] - pads[i + half] for i, d in enumerate(dims[2:])]
+    return reshape(ed, x, (*dims[:2], *spatial), between)
+
+
+def _spatial_pads(pad: ir.Node, between: ir.Node | None, ed: Editor, any_value: bool = False) -> list[int] | None:
+    """Begin and end pads of the spatial axes behind ``between``.
+
+    None unless the Pad pads only those, by non-negative amounts, with zeros (or with ``any_value``).
+    """
     rank, pads = ed.rank(pad.inputs[0]), ed.ints(ed.input(pad, 1))
-    if rank is None or rank < 3 or pads is None or ed.attr(pad, "mode", "constant") != "constant":
+    if rank is None or pads is None or ed.attr(pad, "mode", "constant") != "constant":
         return None
     if not any_value and ed.input(pad, 2) is not None and ed.scalar(ed.input(pad, 2)) != 0.0:
         return None
@@ -253,9 +313,31 @@ def _spatial_pads(pad: ir.Node, ed: Editor, any_value: bool = False) -> list[int
     for i, axis in enumerate(axes):
         full[axis % rank] = pads[i]
         full[axis % rank + rank] = pads[i + len(axes)]
-    if any(full[:2]) or any(full[rank : rank + 2]):
+    begin, end = full[:rank], full[rank:]
+    if between is not None:
+        source = _axis_sources(between, ed)
+        if source is None or any((begin[i] or end[i]) and i not in source for i in range(rank)):
+            return None
+        begin = [0 if s is None else begin[s] for s in source]
+        end = [0 if s is None else end[s] for s in source]
+    if len(begin) < 3 or any((*begin[:2], *end[:2])):
         return None
-    return [*full[2:rank], *full[rank + 2 :]]
+    return [*begin[2:], *end[2:]]
+
+
+def _axis_sources(between: ir.Node, ed: Editor) -> list[int | None] | None:
+    """Axis of the input each axis of the output of ``between`` comes from (None: a new one of length 1)."""
+    if between.op_type == "Transpose":
+        perm = perm_of(between, ed)
+        return None if perm is None else list(perm)
+    before, after = ed.dims(between.inputs[0]), ed.dims(between.outputs[0])
+    if before is None or after is None:
+        return None
+    long = [i for i, d in enumerate(before) if d != 1]
+    if [before[i] for i in long] != [d for d in after if d != 1]:
+        return None
+    rest = iter(long)
+    return [None if d == 1 else next(rest) for d in after]
 
 
 def _window_pads(node: ir.Node, spatial: int, ed: Editor) -> list[int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from asc_devkit.passes.declare import NodePass, Outcome
@@ -58,6 +59,33 @@ class NoUseReshapeRemove(NodePass):
         if before is None or before != after:
             return Outcome.NONE
         return bypass(node, ed)
+
+
+class BroadcastExpand(NodePass):
+    """op(Expand(x), y) -> op(x, y) where the operator broadcasts to the same shape by itself."""
+
+    name = "BroadcastExpandFusionPass"
+    own = True
+    ops = ("Add", "Sub", "Mul", "Div", "Pow", "Equal", "Greater", "Less", "And", "Or", "Where")
+
+    def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
+        out = ed.dims(node.outputs[0])
+        shapes = [ed.dims(v) for v in node.inputs]
+        if out is None or None in shapes:
+            return Outcome.NONE
+        for i, value in enumerate(node.inputs):
+            expand = ed.producer(value, "Expand")
+            narrow = None if expand is None else expand.inputs[0]
+            if narrow is None or ed.dims(narrow) is None or not ed.dominates(narrow, node):
+                continue
+            trial = [ed.dims(narrow) if j == i else s for j, s in enumerate(shapes)]
+            if np.broadcast_shapes(*(s for s in trial if s is not None)) != out:
+                continue
+            inputs = list(node.inputs)
+            inputs[i] = narrow
+            ed.replace(node.outputs[0], ed.op(node.op_type, inputs, dict(node.attributes), name=node.name or ""))
+            return Outcome.CHANGED
+        return Outcome.NONE
 
 
 class UnchangedTransposeRemove(NodePass):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 
 from asc_devkit.passes.declare import NodePass, Outcome
 from asc_devkit.passes.editor import Array, Editor
-from asc_devkit.passes.patterns import clip_range, closed, is_float, plus_constant, reduced_axes
+from asc_devkit.passes.patterns import along_axis, clip_range, closed, is_float, plus_constant, reduced_axes
 
 
 def square_of(value: ir.Value | None, ed: Editor) -> tuple[ir.Value, ir.Node] | None:
@@ -197,6 +199,97 @@ class NormalizeFusion(NodePass):
             return Outcome.MATCHED
         ed.replace(node.outputs[0], ed.op("LpNormalization", [x], {"axis": axes[0], "p": 2}, name=node.name or ""))
         return Outcome.CHANGED
+
+
+class ReduceMeanFusion(NodePass):
+    """sum(x) * (1/n) or / n over n elements -> ReduceMean(x)."""
+
+    name = "ReduceMeanFusionPass"
+    own = True
+    ops = ("Mul", "Div")
+    numerics = "the division is rounded once"
+
+    def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
+        for position in (0, 1) if node.op_type == "Mul" else (0,):
+            total = ed.sole_producer(node.inputs[position], "ReduceSum")
+            number = ed.scalar(node.inputs[1 - position])
+            if total is None or number is None or not is_float(node.outputs[0]):
+                continue
+            axes, dims = reduced_axes(total, ed), ed.dims(total.inputs[0])
+            if axes is None or dims is None or ed.dims(total.outputs[0]) != ed.dims(node.outputs[0]):
+                return Outcome.NONE
+            count = math.prod(dims[a] for a in axes)
+            factor = number if node.op_type == "Mul" else (1 / number if number else 0.0)
+            if not count or abs(factor * count - 1) > 1e-6:
+                return Outcome.NONE
+            made = ed.op("ReduceMean", list(total.inputs), dict(total.attributes), name=total.name or "")
+            ed.replace(node.outputs[0], made)
+            return Outcome.CHANGED
+        return Outcome.NONE
+
+
+class MomentsLayerNormFusion(NodePass):
+    """x * r + (b - mean(x) * r), r = g / sqrt(mean((x - mean(x))^2) + eps), last axis -> LayerNormalization(x, g, b)."""
+
+    name = "LayerNormFusionPass"
+    ops = ("Add",)
+    numerics = "mean and variance are summed in another order"
+
+    def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
+        for scaled, shifted in (node.inputs, node.inputs[::-1]):
+            left, right = ed.sole_producer(scaled, "Mul"), ed.sole_producer(shifted, "Sub")
+            product = None if right is None else ed.sole_producer(right.inputs[1], "Mul")
+            if left is None or right is None or product is None or not is_float(node.outputs[0]):
+                continue
+            rate = next((v for v in left.inputs if v in product.inputs and v is not None), None)
+            if rate is None:
+                continue
+            x, mean = _other(left, rate), _other(product, rate)
+            done = self._match(node, x, mean, rate, [left, right, product], ed)
+            if done is not Outcome.NONE:
+                return done
+        return Outcome.NONE
+
+    @staticmethod
+    def _match(
+        node: ir.Node, x: ir.Value | None, mean: ir.Value | None, rate: ir.Value, nodes: list[ir.Node], ed: Editor
+    ) -> Outcome:
+        right, scale = nodes[1], ed.producer(rate, "Mul")
+        average = ed.producer(mean, "ReduceMean")
+        dims = ed.dims(x)
+        if average is None or average.inputs[0] is not x or x is None or dims is None or not dims:
+            return Outcome.NONE
+        root, gamma = (rate, None) if scale is None else (scale.inputs[0], scale.inputs[1])
+        if scale is not None and ed.is_const(root):
+            root, gamma = gamma, root
+        inverse = ed.producer(root, "Reciprocal")
+        sqrt = None if inverse is None else ed.producer(inverse.inputs[0], "Sqrt")
+        line = None if sqrt is None else plus_constant(sqrt.inputs[0], ed)
+        square = None if line is None else mean_square(line[0], ed)
+        if inverse is None or sqrt is None or line is None or square is None:
+            return Outcome.NONE
+        centred = ed.producer(square[0], "Sub")
+        if centred is None or list(centred.inputs) != [x, mean]:
+            return Outcome.NONE
+        g, b = (np.ones(1, np.float32) if gamma is None else ed.const(gamma)), ed.const(right.inputs[0])
+        axes = [len(dims) - 1]
+        if reduced_axes(average, ed) != axes or square[1] != axes or g is None or b is None:
+            return Outcome.MATCHED
+        rows = [along_axis(a, dims[-1], len(dims), len(dims) - 1) for a in (g, b)]
+        inner = [*nodes, average, inverse, sqrt, line[2], *square[2], centred, *([scale] if scale is not None else [])]
+        if rows[0] is None or rows[1] is None or not closed(inner, node):
+            return Outcome.MATCHED
+        assert x.dtype is not None
+        dtype = x.dtype.numpy()
+        inputs: list[ir.Value | Array] = [x, rows[0].astype(dtype), rows[1].astype(dtype)]
+        attrs = {"axis": -1, "epsilon": line[1]}
+        ed.replace(node.outputs[0], ed.op("LayerNormalization", inputs, attrs, name=node.name or ""))
+        return Outcome.CHANGED
+
+
+def _other(node: ir.Node, value: ir.Value) -> ir.Value | None:
+    """The factor of a Mul that is not ``value``."""
+    return node.inputs[1] if node.inputs[0] is value else node.inputs[0]
 
 
 class ReduceL2Fusion(NodePass):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from asc_devkit.passes.declare import NodePass, Outcome
@@ -101,6 +102,30 @@ class ReshapeTransposeFusion(NodePass):
             return Outcome.NONE
         perm = [moves[p] for p in perm]
         ed.replace(node.outputs[0], ed.op("Transpose", [inner.inputs[0]], {"perm": perm}, name=node.name or ""))
+        return Outcome.CHANGED
+
+
+class TransposeReduceFusion(NodePass):
+    """Reduce(Transpose(x, p)) without kept axes -> Reduce(x) when the remaining axes are in the order of x."""
+
+    name = "TransposeReduceFusionPass"
+    own = True
+    ops = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
+    numerics = "none beyond the order of the sum"
+
+    def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
+        inner = ed.producer(node.inputs[0], "Transpose")
+        perm = None if inner is None else perm_of(inner, ed)
+        axes = ed.ints(ed.input(node, 1))
+        if inner is None or perm is None or not axes or ed.attr(node, "keepdims", 1):
+            return Outcome.NONE
+        gone = {a % len(perm) for a in axes}
+        kept = [p for i, p in enumerate(perm) if i not in gone]
+        if kept != sorted(kept) or inner.inputs[0] is None or not ed.dominates(inner.inputs[0], node):
+            return Outcome.MATCHED
+        new_axes = np.array(sorted(perm[a] for a in gone), dtype=np.int64)
+        made = ed.op(node.op_type, [inner.inputs[0], new_axes], dict(node.attributes), name=node.name or "")
+        ed.replace(node.outputs[0], made)
         return Outcome.CHANGED
 
 
