@@ -142,18 +142,17 @@ def write_intervals(rows: list[Row]) -> None:
     lines = [
         "# Factors that turn a prediction into its 80 % interval, by cost class: 10 % and 90 % quantiles of measured over",
         "# predicted time on benchmarks/data/measured_kernels.csv, written by benchmarks/perf_anchors.py --write. Classes with",
-        "# fewer than 20 rows use all rows; classes without rows use all rows, half as wide again.",
+        "# fewer than 20 rows, and those without, use (*): the quantiles of all rows, half as wide again (log scale).",
         "class,low,high,rows,source",
     ]
-    low, high = np.quantile(everything, [0.1, 0.9])
-    lines.append(f"*,{np.exp(1.5 * low):.3f},{np.exp(1.5 * high):.3f},0,all {len(rows)} rows widened by half")
+    low, high = 1.5 * np.quantile(everything, [0.1, 0.9])
+    lines.append(f"*,{np.exp(low):.3f},{np.exp(high):.3f},{len(rows)},all rows widened")
     for cost in sorted({r.cost for r in rows}):
         own = np.array([-r.error for r in rows if r.cost == cost])
-        used = own if len(own) >= 20 else everything
-        low, high = np.quantile(used, [0.1, 0.9])
-        lines.append(
-            f"{cost},{np.exp(low):.3f},{np.exp(high):.3f},{len(own)},{'own rows' if len(own) >= 20 else 'all rows'}"
-        )
+        if len(own) >= 20:
+            low, high = np.quantile(own, [0.1, 0.9])
+            # The prediction itself always lies inside its interval.
+            lines.append(f"{cost},{np.exp(min(low, -0.05)):.3f},{np.exp(max(high, 0.05)):.3f},{len(own)},own rows")
     lines.append("aicpu,0.300,3.000,0,assumption")
     files.write_text(INTERVALS, "\n".join(lines) + "\n")
 

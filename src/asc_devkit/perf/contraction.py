@@ -6,6 +6,7 @@ from math import prod
 from typing import Final
 
 from asc_devkit.ge import formats
+from asc_devkit.ge.desc import DESC, TensorDesc
 from asc_devkit.perf.gemm import Gemm, element_bytes, price
 from asc_devkit.perf.rates import Rates
 from asc_devkit.perf.view import NodeView, Work, elements, nbytes, width
@@ -81,10 +82,11 @@ def convolution(view: NodeView, rates: Rates) -> Work:
     share = formats.grouping(groups, max(cin // groups, 1), max(cout // groups, 1), c0) if groups > 1 else 1
     blocks = -(-groups // share)
     k_channels = -(-cin // blocks // c0) * c0
-    if groups == 1 and cin <= 4 and dtype != "int8":
-        k_channels = 4  # the small-channel weight format packs four channels
     source, kernel = view.inputs[data], view.inputs[weight]
     assert source is not None and kernel is not None
+    layout = kernel.meta.get(DESC)
+    if isinstance(layout, TensorDesc) and layout.format.endswith("C04"):
+        k_channels = 4  # the small-channel format packs four channels instead of C0
     size = element_bytes(dtype)
     gemm = Gemm(
         m=max(positions, 1),

@@ -45,8 +45,8 @@ def transpose(view: NodeView, rates: Rates) -> Work:
     reads = [(source, nbytes(source))] if source is not None else []
     turned = kept * size < 32
     cycles = vector_work(view.type).cycles * (1 if turned else 0.25)
-    # A turned block is 16 rows or more, so its runs are at least that wide.
-    run = max(kept * size, 16 * size) if turned else kept * size
+    # Blocks are turned on chip, so runs are some rows wide even when no axis stays in place.
+    run = max(kept * size, min(32 * size, 128)) if turned else kept * size
     if view.type == "TransData":
         run = 16 * size * min(max(prod(shape[2:]), 1), 16)
     work = _moved(view, rates, reads, written, run, cycles, size)
