@@ -61,7 +61,14 @@ def onnx_cnn(path: Path, input_name: str) -> Path:
         "cnn",
         [helper.make_tensor_value_info(input_name, onnx.TensorProto.FLOAT, ["N", 3, 32, 32])],
         [helper.make_tensor_value_info("output", onnx.TensorProto.FLOAT, ["N", 10])],
-        [weight("w1", 8, 3, 3, 3), ones, weight("b1", 8), weight("w2", 16, 8, 3, 3), weight("w3", 16, 10), weight("b3", 10)],
+        [
+            weight("w1", 8, 3, 3, 3),
+            ones,
+            weight("b1", 8),
+            weight("w2", 16, 8, 3, 3),
+            weight("w3", 16, 10),
+            weight("b3", 10),
+        ],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model)

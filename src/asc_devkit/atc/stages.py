@@ -123,7 +123,11 @@ def optimise(job: Job, log: ConversionLog) -> None:
     job.counts["optimised"] = count_nodes(job.model.graph)
     log.info(f"{before} operators -> {job.counts['optimised']}")
     for rewrite in job.fusion.rewrites:
-        log.debug(f"{rewrite.pass_name}: {', '.join(rewrite.before)} -> {', '.join(rewrite.after) or 'removed'}")
+        gone = [name for name in rewrite.before if name not in rewrite.after]
+        log.debug(
+            f"{rewrite.pass_name}: {', '.join(rewrite.before)} -> {', '.join(rewrite.after) or 'nothing'}"
+            + (f"; removed {', '.join(gone)}" if gone else "")
+        )
     for count in job.fusion.counts:
         if count.effect_times:
             log.info(f"{count.name}: matched {count.match_times}, applied {count.effect_times}")
