@@ -1,1 +1,9 @@
-""""""
+"""The virtual NPU: executes the graph of an OM on the CPU with the device's numerics.
+
+``load(path) -> Session``, ``Session.run(inputs)``; see ``docs/virtual_npu.md``.
+"""
+
+from asc_devkit.npu.lower import Output
+from asc_devkit.npu.session import Session, Tensor, load
+
+__all__ = ["Output", "Session", "Tensor", "load"]

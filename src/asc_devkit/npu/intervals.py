@@ -22,9 +22,13 @@ MAX_SCAN: Final = 1 << 24
 
 
 class Bounds:
-    """Intervals of all values of a graph; ``clamped`` (name -> limit) are values that saturate at a rounding point."""
+    """Intervals of all values of a graph.
 
-    def __init__(self, graph: ir.Graph, clamped: Mapping[str, float]) -> None:
+    ``clamped`` (name -> limit) are the values that saturate at a rounding point, ``known`` intervals that the graph
+    alone does not show.
+    """
+
+    def __init__(self, graph: ir.Graph, clamped: Mapping[str, float], known: Mapping[str, Interval]) -> None:
         self.before: dict[ir.Value, Interval] = {}  # without the clamp of the value itself
         self.after: dict[ir.Value, Interval] = {}
         self.clamped = clamped
@@ -33,6 +37,8 @@ class Bounds:
             for index, output in enumerate(node.outputs):
                 described = rule is not None and (index == 0 or node.op_type == "Split")
                 bound = _clean(rule(self, node)) if rule is not None and described else ANY
+                low, high = known.get(output.name or "", ANY)
+                bound = max(bound[0], low), min(bound[1], high)
                 self.before[output] = bound
                 self.after[output] = _meet(bound, clamped.get(output.name or ""))
 

@@ -1,197 +1,201 @@
 """From an fp32 ONNX graph and its rounding points to graphs that ONNX Runtime executes with the device's numerics.
 
 1. Clamp values that saturate, then declare every rounding point and every value that may be dumped as a graph
-   output: ONNX Runtime then fuses nothing across them, but still fuses the clamp into the convolution before it.
-2. ONNX Runtime optimises for this CPU and saves the graph (blocked convolution kernels included).
+   output (``points``): ONNX Runtime then fuses nothing across them, but still fuses the clamp into the convolution.
+2. ONNX Runtime optimises for this CPU and saves the graph, blocked convolution kernels included.
 3. In the saved graph each rounding point gets fp32 -> 16 bit -> fp32 casts, on the blocked tensor where there is one.
-4. ``run.onnx`` keeps only what the model's outputs need, ``dump.onnx`` adds outputs: both run the same nodes.
+4. The *run* graph keeps only what the model's outputs need, the *dump* graph adds outputs: both run the same nodes.
 
-Both files are loaded with optimisation off.
+Both are loaded with optimisation off. Nodes without a kernel are cut out (``split``) and run by ``onnx.reference``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 
+from asc_devkit.errors import AscError, Problem
 from asc_devkit.npu import ort
-from asc_devkit.npu.intervals import Bounds
-from asc_devkit.npu.numerics import LIMITS, Rounding, rounded
+from asc_devkit.npu.intervals import Interval
+from asc_devkit.npu.numerics import Rounding, rounded
+from asc_devkit.npu.points import Points, cast_pair
+from asc_devkit.npu.split import Piece, owner, split
 
-RUN: Final = "run.onnx"
-DUMP: Final = "dump.onnx"
-WEIGHTS: Final = "weights.bin"
-_SOURCE, _SOURCE_WEIGHTS, _OPTIMISED = "source.onnx", "source.bin", "optimised.onnx"
+_SOURCE: Final = "source"
 #: Nodes that only move elements: rounding before them equals rounding after them.
 MOVES: Final = frozenset(
     {"ReorderOutput", "ReorderInput", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"}
 )
+MAX_CUTS: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What was inserted: shown in ``Session.info``."""
+@dataclass(frozen=True)
+class Step:
+    """One piece of the executable: files in the cache folder, values it reads and gives.
 
+    ``run`` and ``dump`` are graph files (the same when nothing can be dumped). ``passes`` are given in fp32 under their
+    own names; ``own`` (outputs of the model) and ``dumps`` map value names to the graph's output names, which deliver
+    fp16 as fp16. ``foreign`` pieces are run by ``onnx.reference``; their results are then rounded as ``roundings`` say
+    (value -> (dtype, saturate)).
+    """
+
+    run: str
+    dump: str
+    inputs: tuple[str, ...]
+    passes: tuple[str, ...] = ()
+    own: Mapping[str, str] = field(default_factory=dict)
+    dumps: Mapping[str, str] = field(default_factory=dict)
+    foreign: str = ""
+    roundings: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Executable:
+    """Steps in order, names of the model's outputs in the graph, and how many roundings and clamps were inserted."""
+
+    steps: tuple[Step, ...]
+    outputs: tuple[str, ...]
     roundings: int
     clamps: int
 
 
-def build(model: ir.Model, roundings: Sequence[Rounding], outputs: Mapping[str, ir.DataType], folder: Path) -> Counts:
-    """Write ``run.onnx``, ``dump.onnx`` and their weights into ``folder``. ``model`` is changed.
+def build(
+    model: ir.Model,
+    roundings: Sequence[Rounding],
+    dumps: Mapping[str, ir.DataType],
+    folder: Path,
+    known: Mapping[str, Interval] | None = None,
+    stored: Mapping[str, ir.DataType] | None = None,
+) -> Executable:
+    """Write the executable graphs and their weights into ``folder``. ``model`` is changed.
 
-    ``outputs``: every value that can be asked for (name -> device dtype), the model's own outputs included.
+    ``dumps``: every value that can be asked for, with its device dtype. ``stored``: device dtypes of the model's inputs
+    and outputs, by position in the graph's lists, where they differ from fp32 (name -> dtype). Raises ``AscError`` when
+    neither ONNX Runtime nor ``onnx.reference`` can run a node.
     """
-    points = _Points(model, roundings)
-    points.place(outputs)
-    _save(model, folder / _SOURCE, _SOURCE_WEIGHTS)
-    own = [v.name or "" for v in points.own_outputs]
-    ort.optimise(folder / _SOURCE, folder / _OPTIMISED, WEIGHTS)
-    optimised = ir.load(folder / _OPTIMISED)
-    rewriter = _Rewriter(optimised, outputs)
-    for rounding in points.pinned:
-        rewriter.round(rounding)
-    rewriter.write([n for n in outputs if n not in own], own, folder)
-    for name in (_SOURCE, _SOURCE_WEIGHTS, _OPTIMISED):
+    points = Points(model, roundings, known or {})
+    given = [v.name or "" for v in model.graph.outputs]
+    own = points.place(dumps)
+    dtypes = {**dumps, **(stored or {})}
+    dtypes.update((new, dtypes[old]) for old, new in zip(given, own, strict=True) if old in dtypes)
+    source = folder / f"{_SOURCE}.onnx"
+    ir.save(model, source, external_data=f"{_SOURCE}.bin", size_threshold_bytes=256)
+    job = _Job(folder, own, dtypes, {r.value: r for r in points.pinned}, frozenset(dumps))
+    foreign: set[str] = set()
+    while True:
+        try:
+            steps = job.steps(source, foreign)
+            break
+        except _NoKernel as missing:
+            if missing.node in foreign or len(foreign) >= MAX_CUTS or not missing.node:
+                raise AscError(_unrunnable(missing.op_type, missing.node)) from None
+            foreign.add(missing.node)
+    for name in (source.name, f"{_SOURCE}.bin"):
         (folder / name).unlink(missing_ok=True)
-    return Counts(len(points.pinned) + points.placed, points.clamps)
+    return Executable(tuple(steps), tuple(own), len(points.pinned) + points.placed, points.clamps)
 
 
-def _save(model: ir.Model, path: Path, weights: str) -> None:
-    ir.save(model, path, external_data=weights, size_threshold_bytes=256)
+class _NoKernel(Exception):
+    def __init__(self, op_type: str, node: str) -> None:
+        super().__init__(node)
+        self.op_type, self.node = op_type, node
 
 
-class _Points:
-    """Rounding points in the graph before optimisation."""
+@dataclass(frozen=True)
+class _Job:
+    folder: Path
+    own: Sequence[str]
+    dtypes: Mapping[str, ir.DataType]
+    pinned: Mapping[str, Rounding]
+    dumps: frozenset[str]
 
-    def __init__(self, model: ir.Model, roundings: Sequence[Rounding]) -> None:
-        self.graph = model.graph
-        self.own_outputs = list(model.graph.outputs)
-        self.roundings = {r.value: r for r in roundings}
-        self.pinned: list[Rounding] = []
-        self.clamps = 0
-        self.placed = 0
-
-    def place(self, outputs: Iterable[str]) -> None:
-        top = {v.name or "": v for node in self.graph for v in node.outputs}
-        constant = _constant_values(self.graph)
-        limits = {r.value: LIMITS[r.dtype] for r in self.roundings.values() if r.saturate}
-        bounds = Bounds(self.graph, limits) if limits else None
-        for rounding in self.roundings.values():
-            value = top.get(rounding.value)
-            if value is None:
+    def steps(self, source: Path, foreign: set[str]) -> list[Step]:
+        if not foreign:
+            return [self._ordinary(source, 0, (), None)]
+        steps = []
+        whole = ir.load(source)
+        for index, piece in enumerate(split(whole, foreign)):
+            if piece.foreign:
+                steps.append(self._foreign(piece, index))
                 continue
-            limit, folded = LIMITS[rounding.dtype], value in constant
-            if rounding.saturate and not (bounds is not None and bounds.within(value, limit)):
-                value = self._clamp(value, limit)
-            if folded:
-                self._cast_here(value, rounding.dtype)
-            else:
-                self.pinned.append(rounding)
-        self._bodies(self.graph)
-        self._pin(outputs)
+            path = self.folder / f"{_SOURCE}{index}.onnx"
+            onnx.save(ir.to_proto(piece.model), path)
+            steps.append(self._ordinary(path, index, piece.passes, piece))
+            path.unlink()
+        return steps
 
-    def _clamp(self, value: ir.Value, limit: float) -> ir.Value:
-        """Clamp ``value`` for all its readers; a Relu or Clip that made it is replaced. Returns the clamped value."""
-        self.clamps += 1
-        node = value.producer()
-        assert node is not None and node.graph is not None
-        low, high, source = -limit, limit, None
-        if node.op_type == "Relu" and node.domain == "":
-            low, source = 0.0, node.inputs[0]
-        elif node.op_type == "Clip" and node.domain == "":
-            edges = [_scalar(v) for v in node.inputs[1:]]
-            if None not in edges:
-                low = max([low, *(e for e in edges[:1] if e is not None)])
-                high = min([high, *(e for e in edges[1:2] if e is not None)])
-                source = node.inputs[0] if low <= high else None
-        if source is None:
-            low, high, source = -limit, limit, value
-        edges_in = [self._constant(low), self._constant(high)]
-        clip = ir.Node("", "Clip", [source, *edges_in], name=f"{value.name}/clamp")
-        result = clip.outputs[0]
-        self._insert_after(node, clip, value, result)
-        return result
+    def _ordinary(self, source: Path, index: int, passes: tuple[str, ...], piece: Piece | None) -> Step:
+        optimised = self.folder / f"optimised{index}.onnx"
+        try:
+            ort.optimise(source, optimised, f"{index}.weights")
+        except Exception as error:
+            raise self._explain(error, source) from error
+        rewriter = _Rewriter(ir.load(optimised), self.dtypes)
+        optimised.unlink()
+        for name, rounding in self.pinned.items():
+            if name in rewriter.outputs:
+                rewriter.round(rounding)
+        return rewriter.write(self.folder, index, passes, self.own, self.dumps)
 
-    def _cast_here(self, value: ir.Value, dtype: ir.DataType) -> None:
-        self.placed += 1
-        node = value.producer()
-        assert node is not None
-        down = ir.Node("", "Cast", [value], [ir.AttrInt64("to", int(dtype))], name=f"{value.name}/round")
-        down.outputs[0].name = f"{value.name}/half"
-        up = ir.Node("", "Cast", [down.outputs[0]], [ir.AttrInt64("to", int(ir.DataType.FLOAT))])
-        up.name = f"{value.name}/widen"
-        self._insert_after(node, up, value, up.outputs[0], before=down)
+    def _foreign(self, piece: Piece, index: int) -> Step:
+        name = f"{index}.reference.onnx"
+        (node,) = piece.model.graph
+        for value in piece.model.graph.initializers.values():
+            if value.const_value is not None:
+                value.const_value = ir.tensor(value.const_value.numpy(), name=value.name)
+        onnx.save(ir.to_proto(piece.model), self.folder / name)
+        _check_reference(self.folder / name, node)
+        made = [v.name or "" for v in piece.model.graph.outputs]
+        return Step(
+            run=name,
+            dump=name,
+            inputs=tuple(v.name or "" for v in piece.model.graph.inputs),
+            passes=piece.passes,
+            own={n: n for n in made if n in self.own},
+            dumps={n: n for n in made if n in self.dumps},
+            foreign=node.op_type,
+            roundings={n: (self.pinned[n].dtype.name, self.pinned[n].saturate) for n in made if n in self.pinned},
+        )
 
-    def _insert_after(
-        self, node: ir.Node, new: ir.Node, value: ir.Value, result: ir.Value, before: ir.Node | None = None
-    ) -> None:
-        """Let ``result`` of ``new`` take the place and the name of ``value``."""
-        graph = node.graph
-        assert graph is not None
-        result.name, value.name = value.name, f"{value.name}/before {new.op_type}"
-        result.shape, result.type = value.shape, value.type
-        nodes = [n for n in (before, new) if n is not None]
-        graph.insert_after(node, nodes)
-        for user, index in list(value.uses()):
-            if user not in nodes:
-                user.replace_input_with(index, result)
-        for outputs in (graph.outputs, self.own_outputs):
-            for index, output in enumerate(outputs):
-                if output is value:
-                    outputs[index] = result
-
-    def _bodies(self, graph: ir.Graph) -> None:
-        """Inside branches and loop bodies values cannot be pinned: clamp and cast in place."""
-        for node in list(graph):
-            for attribute in node.attributes.values():
-                if attribute.type != ir.AttributeType.GRAPH:
-                    continue
-                body = attribute.as_graph()
-                self._bodies(body)
-                for value in [v for inner in body for v in inner.outputs]:
-                    rounding = self.roundings.get(value.name or "")
-                    if rounding is not None:
-                        clamped = self._clamp(value, LIMITS[rounding.dtype]) if rounding.saturate else value
-                        self._cast_here(clamped, rounding.dtype)
-
-    def _pin(self, outputs: Iterable[str]) -> None:
-        made = {v.name or "": v for node in self.graph for v in node.outputs}
-        names = {v.name for v in self.graph.outputs}
-        for name in (*outputs, *(r.value for r in self.pinned)):
-            if name in made and name not in names:
-                names.add(name)
-                self.graph.outputs.append(made[name])
-
-    def _constant(self, number: float) -> ir.Value:
-        name = f"asc_npu/{number!r}"
-        found = self.graph.initializers.get(name)
-        if found is None:
-            tensor = ir.tensor(np.float32(number), name=name)
-            found = ir.Value(name=name, shape=ir.Shape(()), type=ir.TensorType(tensor.dtype), const_value=tensor)
-            self.graph.register_initializer(found)
-        return found
+    def _explain(self, error: Exception, source: Path) -> Exception:
+        missing = ort.missing_kernel(error)
+        if missing is None:
+            text = str(error).split("]", 1)[-1].strip(" :")
+            return AscError(
+                Problem(
+                    "ASC3001",
+                    "The model cannot be executed on the virtual NPU.",
+                    cause=f"ONNX Runtime {ort.version()} refuses the lowered graph: {text[:1000]}",
+                    fix="Convert the original model again; if that does not help, report it with the model.",
+                )
+            )
+        graph = ir.from_proto(onnx.load(source, load_external_data=False)).graph
+        return _NoKernel(missing[0], owner(graph, missing[1]))
 
 
 class _Rewriter:
-    """Rounding points in the graph that ONNX Runtime saved."""
+    """Rounding points in a graph that ONNX Runtime saved."""
 
-    def __init__(self, model: ir.Model, outputs: Mapping[str, ir.DataType]) -> None:
-        self.model, self.graph, self.dtypes = model, model.graph, outputs
-        self.by_name = {v.name or "": v for node in self.graph for v in node.outputs}
+    def __init__(self, model: ir.Model, dtypes: Mapping[str, ir.DataType]) -> None:
+        self.model, self.graph, self.dtypes = model, model.graph, dtypes
         self.outputs = {v.name or "": v for v in self.graph.outputs}
+        self.stored: dict[str, ir.Value] = {}
         self.halves: dict[ir.Value, ir.Value] = {}  # rounded fp32 value -> its 16-bit form
 
     def round(self, rounding: Rounding) -> None:
+        """Round the value, at the blocked or untransposed tensor it is a view of."""
         value = self.outputs[rounding.value]
         node = value.producer()
         if node is None:
-            if value.const_value is not None:
+            if value.const_value is not None:  # folded although it did not look constant
                 array = rounded(value.const_value.numpy(), rounding.dtype, rounding.saturate)
                 value.const_value = ir.tensor(array, name=value.name)
             return
@@ -203,47 +207,80 @@ class _Rewriter:
             value, node = source, above
         if value in self.halves:
             return
-        raw_name = f"{value.name}/exact"
-        down = ir.Node("", "Cast", [value], [ir.AttrInt64("to", int(rounding.dtype))], name=f"{value.name}/round")
-        half = down.outputs[0]
-        half.name, half.shape, half.type = f"{value.name}/half", value.shape, ir.TensorType(rounding.dtype)
-        up = ir.Node("", "Cast", [half], [ir.AttrInt64("to", int(ir.DataType.FLOAT))], name=f"{value.name}/widen")
-        wide = up.outputs[0]
+        chain = cast_pair(value, rounding.dtype)
+        wide = chain[-1].outputs[0]
         wide.name, wide.shape, wide.type = value.name, value.shape, value.type
-        value.name = raw_name
-        self.graph.insert_after(node, [down, up])
+        value.name = f"{value.name}/exact"
+        self.graph.insert_after(node, chain)
         for user, index in list(value.uses()):
-            if user is not down:
+            if user is not chain[0]:
                 user.replace_input_with(index, wide)
         if wide.name in self.outputs:
             self.outputs[wide.name] = wide
-        self.halves[wide] = half
+        self.halves[wide] = chain[0].outputs[0]
 
-    def write(self, dumps: Sequence[str], own: Sequence[str], folder: Path) -> None:
-        """Save the graph twice: with the model's outputs only, and with everything that can be dumped."""
-        produced = {name: self._device_form(name) for name in (*own, *dumps) if name in self.outputs}
-        self._write([produced[n] for n in own], folder / DUMP, [produced[n] for n in dumps if n in produced])
-        self._write([produced[n] for n in own], folder / RUN, [])
+    def write(self, folder: Path, index: int, passes: Sequence[str], own: Sequence[str], dumps: frozenset[str]) -> Step:
+        """Save the graph with the outputs of the model only, and with everything that can be dumped."""
+        del self.graph.outputs[:]
+        self._device_inputs(passes)
+        here = [n for n in own if n in self.outputs]
+        wide = {n: self.outputs[n] for n in passes}
+        kept = {n: self._device_form(n) for n in here}
+        extra = {n: self._device_form(n) for n in self.outputs if n in dumps}
+        run, dump = f"{index}.run.onnx", f"{index}.dump.onnx"
+        every = _unique([*wide.values(), *kept.values()])
+        self._save(folder / dump, _unique([*every, *extra.values()]))
+        self._save(folder / run, every)
+        return Step(
+            run=run,
+            dump=dump,
+            inputs=tuple(v.name or "" for v in self.graph.inputs),
+            passes=tuple(passes),
+            own={n: v.name or "" for n, v in kept.items()},
+            dumps={n: v.name or "" for n, v in extra.items()},
+        )
+
+    def _device_inputs(self, passes: Sequence[str]) -> None:
+        """Inputs that the device holds in fp16 enter as fp16."""
+        for position, value in enumerate(list(self.graph.inputs)):
+            if self.dtypes.get(value.name or "") != ir.DataType.FLOAT16 or value.dtype != ir.DataType.FLOAT:
+                continue
+            entry = ir.Value(name=value.name, shape=value.shape, type=ir.TensorType(ir.DataType.FLOAT16))
+            node = ir.Node("", "Cast", [entry], [ir.AttrInt64("to", int(ir.DataType.FLOAT))], name=f"{value.name}/load")
+            wide = node.outputs[0]
+            wide.name, wide.shape, wide.type = node.name, value.shape, value.type
+            self.graph.inputs[position] = entry
+            for user, index in list(value.uses()):
+                user.replace_input_with(index, wide)
+            first = next(iter(self.graph), None)
+            if first is None:
+                self.graph.append(node)
+            else:
+                self.graph.insert_before(first, node)
 
     def _device_form(self, name: str) -> ir.Value:
-        """The output called ``name`` in its device dtype; 16-bit values come from the rounding cast where possible."""
+        """The value called ``name`` as delivered: fp16 as fp16 (bfloat16, which numpy lacks, stays rounded fp32)."""
         value = self.outputs[name]
-        dtype = self.dtypes.get(name)
-        if dtype not in LIMITS or dtype is None:
+        if self.dtypes.get(name) != ir.DataType.FLOAT16 or value.dtype != ir.DataType.FLOAT:
             return value
-        half = self.halves.get(value)
-        if half is None or half.dtype != dtype:
-            node = ir.Node("", "Cast", [value], [ir.AttrInt64("to", int(dtype))], name=f"{name}/store")
-            half = node.outputs[0]
-            half.shape, half.type = value.shape, ir.TensorType(dtype)
+        half = self.halves.get(value) or self.stored.get(name)
+        if half is None:
+            to_half = [ir.AttrInt64("to", int(ir.DataType.FLOAT16))]
+            node = ir.Node("", "Cast", [value], to_half, name=f"{name}/store")
+            half = self.stored[name] = node.outputs[0]
+            half.name, half.shape, half.type = node.name, value.shape, ir.TensorType(ir.DataType.FLOAT16)
             self.graph.append(node)
         return half
 
-    def _write(self, own: list[ir.Value], path: Path, dumps: list[ir.Value]) -> None:
+    def _save(self, path: Path, outputs: Sequence[ir.Value]) -> None:
         del self.graph.outputs[:]
-        self.graph.outputs.extend([*own, *dumps])
+        self.graph.outputs.extend(outputs)
         _drop_dead(self.graph)
         onnx.save(ir.to_proto(self.model), path)
+
+
+def _unique(values: Sequence[ir.Value]) -> list[ir.Value]:
+    return list(dict.fromkeys(values))
 
 
 def _drop_dead(graph: ir.Graph) -> None:
@@ -255,18 +292,20 @@ def _drop_dead(graph: ir.Graph) -> None:
             del graph.initializers[name]
 
 
-def _constant_values(graph: ir.Graph) -> set[ir.Value]:
-    """Values that depend on constants only: ONNX Runtime folds them, so they must be rounded before."""
-    constant: set[ir.Value] = set()
-    for node in graph:
-        if any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()) or node.op_type.startswith("Random"):
-            continue
-        if all(v is None or v in constant or (v.producer() is None and v.const_value is not None) for v in node.inputs):
-            constant.update(node.outputs)
-    return constant
+def _check_reference(path: Path, node: ir.Node) -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        ReferenceEvaluator(str(path))
+    except Exception as error:
+        raise AscError(_unrunnable(node.op_type, node.name or "", str(error))) from error
 
 
-def _scalar(value: ir.Value | None) -> float | None:
-    if value is None or value.producer() is not None or value.const_value is None or value.const_value.size != 1:
-        return None
-    return float(value.const_value.numpy().reshape(()))
+def _unrunnable(op_type: str, node: str, why: str = "") -> Problem:
+    return Problem(
+        "ASC3002",
+        f"Operator {op_type} ({node}) cannot be executed on the virtual NPU.",
+        cause=f"ONNX Runtime {ort.version()} has no kernel for it and onnx.reference cannot run it. {why[:300]}".strip(),
+        fix="Cut the operator out of the model (--out_nodes) or replace it.",
+        nodes=(node,),
+    )

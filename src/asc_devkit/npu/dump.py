@@ -1,0 +1,174 @@
+"""Dumps: every operator output of a run in a folder, written by the run itself into mapped files.
+
+``.npy``: ``{op_type}.{op_name}.{task_id}.{stream_id}.{timestamp_us}.output.{i}.npy``; ``.bin``: raw elements under
+``{op_name}.{i}.{timestamp_us}.bin``. ``index.json`` says which file is which tensor, what it equals in the user's
+model and which operators are fused in it. bfloat16, which ``.npy`` cannot name, is stored as float32 (exactly).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx_ir as ir
+
+from asc_devkit import files
+from asc_devkit.errors import AscError, Problem
+from asc_devkit.npu.lower import Output
+from asc_devkit.npu.numerics import Array, numpy_dtype
+
+INDEX: Final = "index.json"
+SCHEMA: Final = "asc-devkit/dump/1"
+FORMATS: Final = ("npy", "bin")
+_MAX_NAME: Final = 255
+_STREAM: Final = 0
+
+
+class DumpFolder:
+    """A sink (``executor.Sink``) that writes into a folder of its own and moves it to ``target`` at the end."""
+
+    def __init__(self, target: Path, outputs: Sequence[Output], fmt: str) -> None:
+        if fmt not in FORMATS:
+            raise AscError(Problem("ASC3004", f"Unknown dump format {fmt}.", fix=f"Use {' or '.join(FORMATS)}."))
+        self.target, self.format = target, fmt
+        self.stamp = time.time_ns() // 1000
+        self.by_name: dict[str, list[Output]] = {}
+        for output in outputs:
+            self.by_name.setdefault(output.onnx, []).append(output)
+        self.names = self._file_names(outputs)
+        self.written: dict[str, dict[str, Any]] = {}
+        self.open: list[Array] = []
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            self.work = Path(tempfile.mkdtemp(prefix=".dump-", dir=target))
+        except OSError as error:
+            raise _unwritable(target, error) from error
+
+    def place(self, name: str) -> Array | None:
+        """Map the file of a value whose shape is known, in the dtype ONNX Runtime delivers."""
+        output = self.by_name[name][0]
+        dtype = self._delivered(output)
+        shape = tuple(d for d in output.shape if d is not None)
+        if len(shape) != len(output.shape) or 0 in shape or dtype is None:
+            return None
+        if self.format == "bin" and output.dtype == "BFLOAT16":
+            return None
+        path = self.work / self.names[output.value]
+        array: Array
+        if self.format == "npy":
+            array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+        else:
+            array = np.memmap(path, mode="w+", dtype=dtype, shape=shape)
+        self.open.append(array)
+        self._note(self.by_name[name], array.dtype, shape)
+        return array
+
+    def take(self, name: str, array: Array) -> None:
+        """Write a value that was handed over."""
+        output = self.by_name[name][0]
+        path = self.work / self.names[output.value]
+        if self.format == "bin":
+            if output.dtype == "BFLOAT16":
+                array = array.astype(numpy_dtype(ir.DataType.BFLOAT16))
+            path.write_bytes(np.ascontiguousarray(array).tobytes())
+        else:
+            np.save(path, array, allow_pickle=False)
+        self._note(self.by_name[name], array.dtype, array.shape)
+
+    def finish(self, facts: dict[str, Any]) -> Path:
+        """Move the files to the target, replacing those of an earlier dump there; returns the path of the index."""
+        self.open.clear()
+        rows = [self.written[o.value] for group in self.by_name.values() for o in group if o.value in self.written]
+        index = {"schema": SCHEMA, "timestamp_us": self.stamp, "format": self.format, **facts, "tensors": rows}
+        try:
+            for old in _listed(self.target):
+                (self.target / old).unlink(missing_ok=True)
+            for item in self.work.iterdir():
+                os.replace(item, self.target / item.name)
+            files.write_text(self.target / INDEX, json.dumps(index, indent=1) + "\n")
+            hashed = [(row["file"], row["long_name"]) for row in rows if row.get("long_name")]
+            if hashed:
+                files.write_text(self.target / "mapping.csv", "".join(f"{a},{b}\n" for a, b in dict(hashed).items()))
+        except OSError as error:
+            raise _unwritable(self.target, error) from error
+        finally:
+            self.abandon()
+        return self.target / INDEX
+
+    def abandon(self) -> None:
+        """Remove what a failed run left."""
+        self.open.clear()
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def _delivered(self, output: Output) -> np.dtype[Any] | None:
+        if output.dtype == "BFLOAT16":
+            return np.dtype(np.float32)
+        try:
+            return np.dtype(ir.DataType[output.dtype].numpy())
+        except (KeyError, TypeError):
+            return None
+
+    def _note(self, group: Sequence[Output], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        for output in group:
+            self.written[output.value] = {
+                "file": self.names[group[0].value],
+                "long_name": self._plain_name(output) if len(self._plain_name(output)) > _MAX_NAME else "",
+                "node": output.node,
+                "op_type": output.op_type,
+                "output": output.index,
+                "tensor": output.value,
+                "origin_tensor": output.origin,
+                "device_dtype": output.dtype,
+                "dtype": dtype.name,
+                "shape": list(shape),
+                "engine": output.engine,
+                "members": [list(m) for m in output.members],
+                "origin_ops": [list(o) for o in output.origin_ops],
+            }
+
+    def _plain_name(self, output: Output) -> str:
+        safe = re.sub(r"[^A-Za-z0-9_\-]", "_", output.node)
+        if self.format == "bin":
+            return f"{safe}.{output.index}.{self.stamp}.bin"
+        kind = re.sub(r"[^A-Za-z0-9_]", "_", output.op_type)
+        task = max(output.task, 0)
+        return f"{kind}.{safe}.{task}.{_STREAM}.{self.stamp}.output.{output.index}.npy"
+
+    def _file_names(self, outputs: Sequence[Output]) -> dict[str, str]:
+        names: dict[str, str] = {}
+        taken: set[str] = set()
+        for output in outputs:
+            name = self._plain_name(output)
+            if len(name) > _MAX_NAME or name in taken:
+                digest = hashlib.blake2b(output.value.encode(), digest_size=16).hexdigest()
+                name = f"{digest}.{self.stamp}.output.{output.index}.{self.format}"
+            taken.add(name)
+            names[output.value] = name
+        return names
+
+
+def _listed(folder: Path) -> list[str]:
+    """Names of the files an earlier dump left in ``folder``."""
+    try:
+        index = json.loads((folder / INDEX).read_bytes())
+        names = [row["file"] for row in index["tensors"]] if index["schema"] == SCHEMA else []
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+    return [name for name in names if isinstance(name, str) and name == Path(name).name and name not in ("", ".", "..")]
+
+
+def _unwritable(target: Path, error: OSError) -> AscError:
+    return AscError(
+        Problem(
+            "ASC3005", f"Cannot write the dump to {target}: {error.strerror or error}.", fix="Choose another folder."
+        )
+    )
