@@ -9,9 +9,11 @@ from pathlib import Path
 
 import onnx
 
-from tests.models import model_path
+from tests.models import REAL_MODELS, model_path
 
 REAL = ("silero_if", "silero_lstm", "magika", "ppocr_cls", "gru_encoder", "melspectrogram")
+
+CONVERTED = ("silero_lstm", "melspectrogram", "gru_decoder", "ppocr_cls", "silero_if", "magika")
 
 
 def onnx_files() -> list[Path]:
@@ -33,16 +35,15 @@ def seeds(kind: str) -> Iterator[list[Path]]:
 
 
 def om_files(folder: Path) -> list[Path]:
-    """A hand-built graph with fused groups, and the same with compressed attributes."""
-    from asc_devkit import om
-    from asc_devkit.atc.select import groups
-    from tests.om.graphs import model
+    """Small real models converted, one of them with compressed attributes (as the vendor's files have)."""
+    from asc_devkit import atc
+    from asc_devkit.atc.options import from_flags
 
     made = []
-    for compressed in (False, True):
-        path = folder / f"graph-{compressed}.om"
-        graph = model()
-        groups.collapse(graph)
-        om.write(path, graph, om.ModelInfo("graph", "Ascend310P3", attr_compression=compressed))
-        made.append(path)
+    for number, key in enumerate(CONVERTED):
+        flags = {
+            "model": str(model_path(key)), "framework": "5", "output": str(folder / key), "soc_version": "Ascend310P3",
+            "input_shape": REAL_MODELS[key].input_shape, "enable_attr_compression": "false" if number else "true",
+        }  # fmt: skip
+        made.append(atc.compile(from_flags(flags)).om_path)
     return made
