@@ -7,6 +7,7 @@ used entries are removed when all together exceed the limit. ``ASC_CACHE_DIR`` m
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -53,10 +54,8 @@ def find(name: str) -> tuple[Path, dict[str, Any]] | None:
         if folder.exists():
             shutil.rmtree(folder, ignore_errors=True)
         return None
-    try:
+    with contextlib.suppress(OSError):  # a read-only cache still serves
         os.utime(folder / META)  # last use
-    except OSError:
-        pass  # a read-only cache still serves
     return folder, meta
 
 

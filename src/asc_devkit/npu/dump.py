@@ -7,9 +7,11 @@ model and which operators are fused in it. bfloat16, which ``.npy`` cannot name,
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import io
 import json
-import os
+import math
 import re
 import shutil
 import tempfile
@@ -21,7 +23,6 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
-from asc_devkit import files
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.npu.lower import Output
 from asc_devkit.npu.numerics import Array, numpy_dtype
@@ -29,12 +30,18 @@ from asc_devkit.npu.numerics import Array, numpy_dtype
 INDEX: Final = "index.json"
 SCHEMA: Final = "asc-devkit/dump/1"
 FORMATS: Final = ("npy", "bin")
+MAPPING: Final = "mapping.csv"
+IN_MEMORY: Final = 256 << 20
 _MAX_NAME: Final = 255
 _STREAM: Final = 0
 
 
 class DumpFolder:
-    """A sink (``executor.Sink``) that writes into a folder of its own and moves it to ``target`` at the end."""
+    """A sink (``executor.Sink``) that writes into a folder of its own and moves it to ``target`` at the end.
+
+    Up to ``IN_MEMORY`` bytes the values are handed over and written after the run (faster); beyond that the run writes
+    them straight into mapped files, so that memory stays bounded.
+    """
 
     def __init__(self, target: Path, outputs: Sequence[Output], fmt: str) -> None:
         if fmt not in FORMATS:
@@ -45,83 +52,91 @@ class DumpFolder:
         for output in outputs:
             self.by_name.setdefault(output.onnx, []).append(output)
         self.names = self._file_names(outputs)
+        self.mapped = sum(_nbytes(group[0]) for group in self.by_name.values()) > IN_MEMORY
         self.written: dict[str, dict[str, Any]] = {}
         self.open: list[Array] = []
         try:
-            target.mkdir(parents=True, exist_ok=True)
-            self.work = Path(tempfile.mkdtemp(prefix=".dump-", dir=target))
+            self.fresh = not target.exists() or (target.is_dir() and not any(target.iterdir()))
+            home = target.parent if self.fresh else target
+            home.mkdir(parents=True, exist_ok=True)
+            self.work = Path(tempfile.mkdtemp(prefix=".dump-", dir=home))
         except OSError as error:
             raise _unwritable(target, error) from error
 
     def place(self, name: str) -> Array | None:
         """Map the file of a value whose shape is known, in the dtype ONNX Runtime delivers."""
         output = self.by_name[name][0]
-        dtype = self._delivered(output)
+        if not self.mapped or not _nbytes(output) or (self.format == "bin" and output.dtype == "BFLOAT16"):
+            return None
+        path, dtype = self.work / self.names[output.value], _delivered(output)
+        assert dtype is not None
         shape = tuple(d for d in output.shape if d is not None)
-        if len(shape) != len(output.shape) or 0 in shape or dtype is None:
-            return None
-        if self.format == "bin" and output.dtype == "BFLOAT16":
-            return None
-        path = self.work / self.names[output.value]
         array: Array
         if self.format == "npy":
             array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
         else:
             array = np.memmap(path, mode="w+", dtype=dtype, shape=shape)
         self.open.append(array)
-        self._note(self.by_name[name], array.dtype, shape)
+        self._note(self.by_name[name], dtype, shape)
         return array
 
     def take(self, name: str, array: Array) -> None:
         """Write a value that was handed over."""
         output = self.by_name[name][0]
-        path = self.work / self.names[output.value]
-        if self.format == "bin":
-            if output.dtype == "BFLOAT16":
-                array = array.astype(numpy_dtype(ir.DataType.BFLOAT16))
-            path.write_bytes(np.ascontiguousarray(array).tobytes())
-        else:
-            np.save(path, array, allow_pickle=False)
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        if self.format == "bin" and output.dtype == "BFLOAT16":
+            array = array.astype(numpy_dtype(ir.DataType.BFLOAT16))
+        with open(self.work / self.names[output.value], "wb", buffering=0) as handle:
+            if self.format == "npy":
+                handle.write(_header(array.dtype, array.shape))
+            view = memoryview(array.reshape(-1).view(np.uint8).data)
+            while len(view):  # an unbuffered write may stop early
+                view = view[handle.write(view) :]
         self._note(self.by_name[name], array.dtype, array.shape)
 
     def finish(self, facts: dict[str, Any]) -> Path:
         """Move the files to the target, replacing those of an earlier dump there; returns the path of the index."""
         self.open.clear()
         rows = [self.written[o.value] for group in self.by_name.values() for o in group if o.value in self.written]
-        index = {"schema": SCHEMA, "timestamp_us": self.stamp, "format": self.format, **facts, "tensors": rows}
+        head = {"schema": SCHEMA, "timestamp_us": self.stamp, "format": self.format, **facts}
+        lines = ",\n".join(map(json.dumps, rows))
+        text = f'{json.dumps(head)[:-1]}, "tensors": [\n{lines}\n]}}\n'
+        hashed = {row["file"]: row["long_name"] for row in rows if row["long_name"]}
         try:
-            for old in _listed(self.target):
-                (self.target / old).unlink(missing_ok=True)
-            for item in self.work.iterdir():
-                os.replace(item, self.target / item.name)
-            files.write_text(self.target / INDEX, json.dumps(index, indent=1) + "\n")
-            hashed = [(row["file"], row["long_name"]) for row in rows if row.get("long_name")]
+            (self.work / INDEX).write_text(text, encoding="utf-8")
             if hashed:
-                files.write_text(self.target / "mapping.csv", "".join(f"{a},{b}\n" for a, b in dict(hashed).items()))
+                (self.work / MAPPING).write_text("".join(f"{a},{b}\n" for a, b in hashed.items()), encoding="utf-8")
+            self._move()
         except OSError as error:
             raise _unwritable(self.target, error) from error
         finally:
             self.abandon()
         return self.target / INDEX
 
+    def _move(self) -> None:
+        self.work.chmod(0o755)
+        if self.fresh:
+            self.work.replace(self.target)
+            return
+        old = _listed(self.target)
+        for item in self.work.iterdir():
+            if item.name != INDEX:
+                item.replace(self.target / item.name)
+        (self.work / INDEX).replace(self.target / INDEX)
+        for name in old - set(self.names.values()):
+            (self.target / name).unlink(missing_ok=True)
+
     def abandon(self) -> None:
         """Remove what a failed run left."""
         self.open.clear()
         shutil.rmtree(self.work, ignore_errors=True)
 
-    def _delivered(self, output: Output) -> np.dtype[Any] | None:
-        if output.dtype == "BFLOAT16":
-            return np.dtype(np.float32)
-        try:
-            return np.dtype(ir.DataType[output.dtype].numpy())
-        except (KeyError, TypeError):
-            return None
-
     def _note(self, group: Sequence[Output], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        file = self.names[group[0].value]
         for output in group:
             self.written[output.value] = {
-                "file": self.names[group[0].value],
-                "long_name": self._plain_name(output) if len(self._plain_name(output)) > _MAX_NAME else "",
+                "file": file,
+                "long_name": self.long_names.get(file, ""),
                 "node": output.node,
                 "op_type": output.op_type,
                 "output": output.index,
@@ -145,25 +160,54 @@ class DumpFolder:
 
     def _file_names(self, outputs: Sequence[Output]) -> dict[str, str]:
         names: dict[str, str] = {}
+        self.long_names: dict[str, str] = {}
         taken: set[str] = set()
         for output in outputs:
             name = self._plain_name(output)
             if len(name) > _MAX_NAME or name in taken:
                 digest = hashlib.blake2b(output.value.encode(), digest_size=16).hexdigest()
-                name = f"{digest}.{self.stamp}.output.{output.index}.{self.format}"
+                long, name = name, f"{digest}.{self.stamp}.output.{output.index}.{self.format}"
+                self.long_names[name] = long
             taken.add(name)
             names[output.value] = name
         return names
 
 
-def _listed(folder: Path) -> list[str]:
+def _delivered(output: Output) -> np.dtype[Any] | None:
+    """Element type in which ONNX Runtime hands the value over."""
+    if output.dtype == "BFLOAT16":
+        return np.dtype(np.float32)
+    try:
+        return np.dtype(ir.DataType[output.dtype].numpy())
+    except (KeyError, TypeError):
+        return None
+
+
+def _nbytes(output: Output) -> int:
+    """Bytes of the value as delivered, 0 when its shape or type is not known."""
+    dtype = _delivered(output)
+    if dtype is None or dtype.hasobject or None in output.shape:
+        return 0
+    return math.prod(d or 0 for d in output.shape) * dtype.itemsize
+
+
+@functools.lru_cache(maxsize=4096)
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Magic and header of an ``.npy`` file."""
+    buffer = io.BytesIO()
+    facts = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, facts)
+    return buffer.getvalue()
+
+
+def _listed(folder: Path) -> set[str]:
     """Names of the files an earlier dump left in ``folder``."""
     try:
         index = json.loads((folder / INDEX).read_bytes())
         names = [row["file"] for row in index["tensors"]] if index["schema"] == SCHEMA else []
     except (OSError, ValueError, TypeError, KeyError):
-        return []
-    return [name for name in names if isinstance(name, str) and name == Path(name).name and name not in ("", ".", "..")]
+        return set()
+    return {name for name in names if isinstance(name, str) and name == Path(name).name and name not in ("", ".", "..")}
 
 
 def _unwritable(target: Path, error: OSError) -> AscError:
