@@ -88,7 +88,7 @@ def predict() -> list[Row]:
             continue
         estimate = perf.estimate(model_of(row), soc.get(row["soc"]), inputs_in_l2=row["warm"] == "1")
         text = f"{row['inputs']} -> {row['outputs']} {row['attrs']}"
-        rows.append(Row(row["type"], spec.cost.value, row["soc"], text, float(row["us"]), estimate.ops[0]))
+        rows.append(Row(row["type"], spec.cost.value, row["soc"], text, float(row["us"]), estimate.operators[0]))
     return [row for row in rows if row.op.us > 0]
 
 

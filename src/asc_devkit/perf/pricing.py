@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import onnx_ir as ir
@@ -16,7 +16,7 @@ from asc_devkit.perf.coefficients import interval
 from asc_devkit.perf.gemm import memory_gbps
 from asc_devkit.perf.l2 import L2
 from asc_devkit.perf.rates import Rates
-from asc_devkit.perf.result import Estimate, OpTime, Span
+from asc_devkit.perf.result import Estimate, OpTime
 from asc_devkit.perf.view import NodeView, Work, nbytes
 from asc_devkit.soc import Soc
 
@@ -53,10 +53,10 @@ def estimate(model: ir.Model, soc: Soc, *, inputs_in_l2: bool = False) -> Estima
     walk.graph(model.graph)
     return Estimate(
         soc=soc.name,
-        ops=tuple(walk.times),
-        timeline=tuple(walk.spans),
+        operators=tuple(walk.times),
         gap_us=walk.rates.k.gap_us,
         borrowed=dict(walk.rates.borrowed),
+        notes=tuple(walk.notes()),
     )
 
 
@@ -94,7 +94,6 @@ class _Walk:
         self.l2 = L2(chip.l2_bytes * chip.k.l2_usable)
         self.roots: dict[ir.Value, ir.Value] = {}
         self.times: list[OpTime] = []
-        self.spans: list[Span] = []
         self.clock = 0.0
         lenders = sorted({lender for _, lender in chip.borrowed})
         self.basis = "estimated"
@@ -115,6 +114,9 @@ class _Walk:
             self._idle(node, Engine.HOST, Cost.HOST, "runs on the host CPU; its time is not part of device time")
             return
         cost = spec.cost if spec else Cost.ELEMENTWISE
+        if node.op_type == "If":
+            self._branches(node)
+            return
         if cost in (Cost.FREE, Cost.HOST) or engine is Engine.LOCAL:
             self._alias(node)
             self._idle(node, Engine.LOCAL, Cost.FREE, "no task")
@@ -159,6 +161,7 @@ class _Walk:
                 flops=work.flops,
                 bytes_read=sum(size for _, size in work.reads),
                 bytes_written=work.written,
+                start_us=self._start(),
                 cost=cost.value,
                 note=work.note,
             )
@@ -217,6 +220,21 @@ class _Walk:
             work.blocks = min(work.blocks, self.rates.cores)
         return work
 
+    def _branches(self, node: ir.Node) -> None:
+        """The slower branch of an ``If`` is what may happen; its operators join the timeline."""
+        self._idle(node, Engine.LOCAL, Cost.FREE, "the slower branch is counted")
+        walks = []
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                walk = _Walk(self.rates, warm=False)
+                walk.graph(attribute.as_graph())
+                walks.append(walk)
+        slower = max(walks, key=lambda w: w.clock, default=None)
+        if slower is not None:
+            start = self._start()
+            self.times += [replace(t, start_us=t.start_us + start) for t in slower.times]
+            self.clock = start + slower.clock if slower.clock else self.clock
+
     def _aicpu(self, node: ir.Node) -> None:
         read = sum(nbytes(v) for v in node.inputs if v is not None)
         written = sum(nbytes(v) for v in node.outputs)
@@ -236,6 +254,7 @@ class _Walk:
                 launch_us=k.aicpu_base_us,
                 bytes_read=read,
                 bytes_written=written,
+                start_us=self._start(),
                 cost=Cost.AICPU.value,
                 note="runs on the AI CPU",
             )
@@ -252,6 +271,7 @@ class _Walk:
                 bound_by="host" if cost is Cost.HOST else "none",
                 basis=self.basis,
                 engine=engine.value,
+                start_us=self.clock,
                 cost=cost.value,
                 note=note,
             )
@@ -263,11 +283,32 @@ class _Walk:
             for value in node.outputs:
                 self.roots[value] = self.roots.get(source, source)
 
+    def _start(self) -> float:
+        return self.clock + self.rates.k.gap_us if self.clock else 0.0
+
     def _record(self, time: OpTime) -> None:
-        start = self.clock + (self.rates.k.gap_us if self.spans else 0.0)
-        self.clock = start + time.us
+        self.clock = time.start_us + time.us
         self.times.append(time)
-        self.spans.append(Span(time.name, time.type, start, self.clock))
+
+    def notes(self) -> list[str]:
+        """What the reader of the totals must know."""
+        chip = self.rates
+        found = []
+        if chip.borrowed:
+            figures = ", ".join(f"{figure} ({lender})" for figure, lender in chip.borrowed)
+            found.append(f"No public source gives these figures of {chip.soc.name}; a relative's are used: {figures}.")
+        if chip.soc.generation not in _CALIBRATED:
+            found.append(
+                f"No measured kernel of the {chip.soc.series} family stands behind the coefficients; "
+                "they come from Ascend 910B and 950, and the intervals are wider for it."
+            )
+        hosts = sum(t.bound_by == "host" for t in self.times)
+        if hosts:
+            found.append(f"{hosts} operators run on the host; their time and the copies to and fro are not included.")
+        unknown = [t.type for t in self.times if "not in the catalogue" in t.note]
+        if unknown:
+            found.append(f"Priced as plain elementwise work, being unknown: {', '.join(sorted(set(unknown)))}.")
+        return found
 
     def _interval(self, cost: str) -> tuple[float, float]:
         low, high = interval(cost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +16,8 @@ class OpTime:
     ``memory`` (HBM or DDR), ``l2``, ``launch``, ``aicpu``, ``host`` or ``none``. ``basis`` says where the number comes
     from. ``cube_us``, ``vector_us`` and ``mte_us`` are busy times of the pipes, which overlap; ``launch_us`` is the
     part of ``us`` that any kernel of this width needs to start. ``bytes_read``/``bytes_written`` are what the kernel
-    touches of its operands, wherever they lie; ``flops`` counts a multiply-add as two.
+    touches of its operands, wherever they lie; ``flops`` counts a multiply-add as two. ``cost`` is the cost class of
+    the catalogue, ``start_us`` the place on the timeline.
     """
 
     name: str
@@ -34,13 +36,14 @@ class OpTime:
     flops: float = 0.0
     bytes_read: float = 0.0
     bytes_written: float = 0.0
+    start_us: float = 0.0
     cost: str = ""
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One operator on the device's time axis, microseconds from the start of the run."""
+    """One task on the device's time axis, microseconds from the start of the run."""
 
     name: str
     type: str
@@ -50,48 +53,70 @@ class Span:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Times of all operators of a model on one chip.
+    """Times of all operators of a model on one chip, in execution order.
 
-    ``borrowed`` maps each chip figure that no public source gives to the chip it was taken from; intervals are wider
-    then. ``gap_us`` is the pause between two tasks on the timeline.
+    ``borrowed`` maps each chip figure that no public source gives to the chip it was taken from; ``gap_us`` is the
+    pause between two tasks; ``notes`` tells the user what limits the estimate.
     """
 
     soc: str
-    ops: tuple[OpTime, ...]
-    timeline: tuple[Span, ...]
+    operators: tuple[OpTime, ...]
     gap_us: float
     borrowed: dict[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def timeline(self) -> tuple[Span, ...]:
+        """Tasks in order; operators without a task on the device are left out."""
+        return tuple(Span(op.name, op.type, op.start_us, op.start_us + op.us) for op in self.operators if op.us > 0)
 
     @property
     def total_us(self) -> float:
-        """Device time of one run: operators and the gaps between them."""
-        return self.timeline[-1].end_us if self.timeline else 0.0
+        """Device time of one run: tasks and the gaps between them."""
+        return max((op.start_us + op.us for op in self.operators), default=0.0)
 
     @property
-    def total_interval_us(self) -> tuple[float, float]:
-        """80 % interval of ``total_us``: errors within a cost class are taken as fully correlated (one wrong
-        coefficient moves all of them), errors of different classes as independent."""
-        low: dict[str, float] = defaultdict(float)
-        high: dict[str, float] = defaultdict(float)
-        for op in self.ops:
-            low[op.cost] += op.us - op.lo80
-            high[op.cost] += op.hi80 - op.us
+    def lo80(self) -> float:
+        """Lower end of the 80 % interval of ``total_us`` (see ``_spread``)."""
+        return max(self.total_us - self._spread(lambda op: op.us - op.lo80), 0.0)
+
+    @property
+    def hi80(self) -> float:
+        """Upper end of the 80 % interval of ``total_us`` (see ``_spread``)."""
+        return self.total_us + self._spread(lambda op: op.hi80 - op.us)
+
+    def _spread(self, of: Callable[[OpTime], float]) -> float:
+        """Errors within a cost class count as fully correlated (one wrong coefficient moves them all), errors of
+        different classes as independent."""
+        by_class: dict[str, float] = defaultdict(float)
+        for op in self.operators:
+            by_class[op.cost] += of(op)
+        return float(sum(x * x for x in by_class.values()) ** 0.5)
+
+    @property
+    def bound_by(self) -> dict[str, float]:
+        """Share of ``total_us`` by what bounds it, largest first; gaps between tasks count as ``launch``."""
         total = self.total_us
-        down = sum(x * x for x in low.values()) ** 0.5
-        up = sum(x * x for x in high.values()) ** 0.5
-        return max(total - down, 0.0), total + up
+        if total <= 0:
+            return {}
+        shares: dict[str, float] = defaultdict(float)
+        for op in self.operators:
+            if op.us > 0:
+                shares[op.bound_by] += op.us / total
+        shares["launch"] += max(1.0 - sum(shares.values()), 0.0)
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON reports."""
-        low, high = self.total_interval_us
+        """Plain data for JSON reports, times in microseconds."""
         return {
             "soc": self.soc,
             "basis": "estimated",
             "total_us": self.total_us,
-            "lo80": low,
-            "hi80": high,
+            "lo80": self.lo80,
+            "hi80": self.hi80,
             "gap_us": self.gap_us,
+            "bound_by": self.bound_by,
             "borrowed": dict(self.borrowed),
-            "ops": [asdict(op) for op in self.ops],
-            "timeline": [asdict(span) for span in self.timeline],
+            "notes": list(self.notes),
+            "operators": [asdict(op) for op in self.operators],
         }

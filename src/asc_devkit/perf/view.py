@@ -47,20 +47,15 @@ class Work:
 
 
 class NodeView:
-    """Shapes, sizes and attributes of one node. Unknown dimensions count as 1 (``partial`` tells)."""
+    """Shapes, sizes and attributes of one node. Unknown dimensions count as 1."""
 
-    __slots__ = ("inputs", "node", "outputs", "partial", "type")
+    __slots__ = ("inputs", "node", "outputs", "type")
 
     def __init__(self, node: ir.Node) -> None:
         self.node = node
         self.type = node.op_type
         self.inputs = node.inputs
         self.outputs = node.outputs
-        self.partial = any(
-            v.shape is None or not v.shape.is_static()
-            for v in (*node.inputs, *node.outputs)
-            if v is not None and v.name
-        )
 
     def attr(self, name: str, default: Any) -> Any:
         """Value of an attribute, ``default`` when the node has none."""
