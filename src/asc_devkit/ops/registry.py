@@ -60,11 +60,11 @@ def atc_support(op_type: str) -> tuple[int, int] | None:
 
     Source: ``data/atc_onnx_ops.csv`` (plugin registrations of the public CANN operator repositories).
     """
-    return _atc_table().get(op_type)
+    return atc_table().get(op_type)
 
 
 @lru_cache(maxsize=1)
-def _atc_table() -> dict[str, tuple[int, int]]:
+def atc_table() -> dict[str, tuple[int, int]]:
     with open(DATA / "atc_onnx_ops.csv", newline="", encoding="utf-8") as handle:
         rows = csv.DictReader(line for line in handle if not line.startswith("#"))
         return {r["onnx_op"]: (int(r["opset_min"]), int(r["opset_max"])) for r in rows if r["domain"] == "ai.onnx"}
