@@ -88,8 +88,10 @@ def example_inputs(key: str, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
     return feeds
 
 
-def text_image(width: int, height: int, lines: tuple[str, ...], size: int) -> np.ndarray[Any, Any]:
-    """Black text on white as float32 [1, 3, height, width], normalised as PP-OCR does ((x / 255 - 0.5) / 0.5).
+def text_image(width: int, height: int, lines: tuple[str, ...], size: int, detect: bool) -> np.ndarray[Any, Any]:
+    """Black text on white as float32 [1, 3, height, width], normalised as PP-OCR does.
+
+    Recognition and classification take (x / 255 - 0.5) / 0.5, detection the ImageNet means and deviations.
 
     OCR models answer noise with probabilities near 1e-5, where even two optimisation levels of one runtime differ by
     0.3 %: they are compared on what they are made for.
@@ -100,7 +102,11 @@ def text_image(width: int, height: int, lines: tuple[str, ...], size: int) -> np
     draw, font = ImageDraw.Draw(image), ImageFont.load_default(size)
     for number, line in enumerate(lines):
         draw.text((8, 2 + number * int(size * 2.2)), line, fill="black", font=font)
-    pixels = np.asarray(image).astype(np.float32) / 127.5 - 1
+    pixels = np.asarray(image).astype(np.float32) / 255
+    if detect:
+        pixels = (pixels - np.float32([0.485, 0.456, 0.406])) / np.float32([0.229, 0.224, 0.225])
+    else:
+        pixels = (pixels - 0.5) / 0.5
     return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None, ::-1])
 
 
@@ -108,8 +114,9 @@ def _values(
     rng: np.random.Generator, key: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
     if key.startswith("ppocr"):
-        lines = ("Hello Ascend", "deploy on NPU", "matrix 1234", "Price 35.90")
-        return text_image(shape[3], shape[2], lines if key == "ppocr_det" else lines[:1], 28)
+        lines = tuple(rng.permutation(["Hello Ascend", "deploy on NPU", "matrix 1234", "Price 35.90"]))
+        detect = key == "ppocr_det"
+        return text_image(shape[3], shape[2], lines if detect else lines[:1], int(rng.integers(20, 36)), detect)
     if dtype == np.bool_:
         return np.ones(shape, dtype)
     if name == "sr":

@@ -54,7 +54,7 @@ def test_static_om_and_conversion_log_are_written(tmp_path: Path) -> None:
     for piece in ("Conv2D", "ConvBatchnormFusionPass", "removed", "operators ->"):
         assert piece in log, piece
     fusion = json.loads((tmp_path / "out" / "fusion_result.json").read_text())
-    entry = fusion[0] if isinstance(fusion, list) else fusion
+    (entry,) = fusion.values()
     assert entry["graph_fusion"]["ConvBatchnormFusionPass"]["effect_times"] == "1"
 
 

@@ -15,7 +15,6 @@ from asc_devkit.atc.describe import describe
 from asc_devkit.atc.options import from_flags
 from asc_devkit.check import accuracy, verdict
 from asc_devkit.check import data as samples_module
-from asc_devkit.check.example import example_options
 from asc_devkit.check.options import CheckOptions
 from asc_devkit.check.reference import Reference
 from asc_devkit.check.result import SCHEMA, CheckResult
@@ -33,6 +32,8 @@ def run(options: CheckOptions, progress: Progress | None = None) -> CheckResult:
     """
     tell = progress or (lambda stage, share: None)
     if options.model is None:
+        from asc_devkit.check.example import example_options
+
         options = example_options(options)
     assert options.model is not None
     resolution = soc.resolve(options.soc)

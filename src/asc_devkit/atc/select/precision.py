@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from asc_devkit import ops
+from asc_devkit.atc.select import quantised
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, ORIGIN_TENSOR, Engine
 from asc_devkit.ops.catalogue import GeOp, Mix
@@ -112,9 +113,14 @@ class _Selector:
         self.origin: dict[ir.Value, ir.DataType] = {}
         self.made: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
         self.refused: list[ir.Node] = []
+        self.keep_fp32: set[ir.Node] = set()
+        self.read_fp32: set[ir.Node] = set()
         self.result = Selected()
 
     def walk(self, graph: ir.Graph) -> None:
+        whole, last = quantised.keep_fp32(graph)
+        self.keep_fp32 |= whole
+        self.read_fp32 |= last
         for node in list(graph):
             spec = ops.lookup(node.op_type) if node.domain == GE_DOMAIN else None
             if spec is None:
@@ -156,6 +162,10 @@ class _Selector:
         assert origin is not None
         mode, low = self.mode, self.mode.low
         accepted = _accepted(spec, self.soc)
+        if origin == FP32 and node in self.keep_fp32:
+            return FP32, FP32
+        if origin == FP32 and node in self.read_fp32:
+            return FP32, low if mode.vector_low else FP32
         if spec.engine is Engine.AICPU and origin in accepted and not mode.vector_low:
             return origin, origin
         if mode.keep:
@@ -192,6 +202,8 @@ class _Selector:
         self.origin[output] = output.dtype
         source = node.inputs[0]
         target = output.dtype
+        if node in self.keep_fp32:
+            return
         if self.mode.vector_low or (self.mode.follow and source is not None and source.dtype == self.mode.low):
             target = self.mode.low
         output.dtype = target
