@@ -38,6 +38,7 @@ def test_faults_of_different_kinds_are_listed_together(tmp_path: Path) -> None:
         Node("Relu", ["b"], ["a"], name="n3"),
     ]
     text = str(refusal(nodes, tmp_path, ("a", "nowhere")))
+    assert "output 'y'" in str(refusal([Node("Relu", ["x"], ["y"])], tmp_path, ("y", "y")))
     assert "'ghost', input of Add 'n1'" in text and "'spook', input of Add 'n2'" in text
     assert "defined more than once: a" in text and "'nowhere'" in text
 

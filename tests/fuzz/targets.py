@@ -6,7 +6,7 @@ same damaged model (``Wrong``), where that accepts it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,16 @@ def optimise(path: Path, folder: Path, origin: str) -> str:
     form = load(path, _shapes(origin))
     infer(form.model)
     passes.optimise(form.model, passes.PassContext(switches=passes.Switches.load("", ""), soc=CHIP))
-    feeds = _feeds(form.model.graph.inputs)
+    feeds = _feeds(
+        [
+            (
+                v.name or "",
+                tuple(v.shape.numpy()) if v.shape is not None and v.shape.is_static() else None,
+                v.dtype.numpy() if v.dtype is not None and v.dtype != ir.DataType.STRING else None,
+            )
+            for v in form.model.graph.inputs
+        ]
+    )
     expected = _judge(path, feeds) if feeds is not None else None
     if expected is None or feeds is None:
         return "unjudged"
@@ -67,21 +76,21 @@ def convert(path: Path, folder: Path, origin: str) -> str:
     """The whole way: convert, load the ``.om``, run it in fp32, compare with the damaged model."""
     from asc_devkit import npu
 
-    inputs = _compile(path, folder, origin, "must_keep_origin_dtype")
-    feeds = _feeds(inputs)
-    session = npu.load(folder / "out.om")
+    _compile(path, folder, origin, "must_keep_origin_dtype")
+    session = npu.load(folder / "out.om", cache=False, threads=1)
+    feeds = _feeds([(t.name, t.shape, t.dtype) for t in session.inputs])
     if feeds is None:
         return "unfed"
     got = session.run(feeds)
     expected = _judge(path, feeds)
     if expected is None:
         return "unjudged"
-    _compare(list(got.values()) if isinstance(got, Mapping) else list(got), expected, 1e-2)
+    _compare(list(got.values()), expected, 1e-2)
     return "equal"
 
 
-def _compile(path: Path, folder: Path, origin: str, precision_mode: str) -> Any:
-    """Convert to ``out.om``; the compiled graph's inputs. A refused conversion must leave no file behind."""
+def _compile(path: Path, folder: Path, origin: str, precision_mode: str) -> None:
+    """Convert to ``out.om``. A refused conversion must leave no file behind."""
     from asc_devkit import atc
     from asc_devkit.atc.options import from_flags
     from asc_devkit.errors import AscError
@@ -95,7 +104,7 @@ def _compile(path: Path, folder: Path, origin: str, precision_mode: str) -> Any:
     if shapes:
         flags["input_shape"] = shapes
     try:
-        return atc.compile(from_flags(flags)).model.graph.inputs
+        atc.compile(from_flags(flags))
     except AscError:
         left = [p.name for p in folder.iterdir() if p.suffix == ".om" or p.name.startswith(".")]
         if left:
@@ -123,8 +132,8 @@ def run_om(path: Path, folder: Path, origin: str) -> str:
     """Load the damaged ``.om`` on the virtual NPU and run it once."""
     from asc_devkit import npu
 
-    session = npu.load(path)
-    feeds = _feeds(session.graph.inputs) if hasattr(session, "graph") else None
+    session = npu.load(path, cache=False, threads=1)
+    feeds = _feeds([(t.name, t.shape, t.dtype) for t in session.inputs])
     if feeds is None:
         return "loaded"
     session.run(feeds)
@@ -142,17 +151,14 @@ def _shapes(origin: str) -> dict[str, tuple[int, ...]] | None:
     return None
 
 
-def _feeds(inputs: Any) -> dict[str, np.ndarray[Any, Any]] | None:
-    """Small positive numbers of each input's type; None for inputs that are too large or have no array type."""
+def _feeds(inputs: Sequence[tuple[str, Any, Any]]) -> dict[str, np.ndarray[Any, Any]] | None:
+    """Small positive numbers for inputs (name, shape, dtype); None if one is too large or has no array type."""
     rng = np.random.default_rng(3)
     feeds = {}
-    for value in inputs:
-        if value.dtype is None or value.shape is None or not value.shape.is_static():
+    for name, shape, dtype in inputs:
+        if shape is None or None in shape or dtype is None or np.prod(shape, dtype=float) > 1e7:
             return None
-        shape = tuple(int(d) for d in value.shape.numpy())
-        if np.prod(shape, dtype=float) > 1e7 or value.dtype.name == "STRING":
-            return None
-        feeds[value.name] = (rng.random(shape) * 3).astype(value.dtype.numpy())
+        feeds[name] = (rng.random(tuple(int(d) for d in shape)) * 3).astype(dtype)
     return feeds
 
 

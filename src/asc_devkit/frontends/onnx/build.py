@@ -207,6 +207,8 @@ class _Builder:
                 continue
             if value.type is None:
                 self._set_type(value, info.type, "output" if top else "")
+            if top and value in outputs:  # outputs are told apart by name
+                self.findings.add("duplicate", f"output {info.name!r}")
             outputs.append(value)
         if not outputs:
             self.findings.add("output", f"the {label} has no outputs")
