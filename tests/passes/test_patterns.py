@@ -280,6 +280,15 @@ CASES: dict[str, tuple[str, dict[str, int]]] = {
         { g = Gather<axis = 1>(x, i) y = Unsqueeze(g, ax) }""",
         {"Slice": 1},
     ),
+    "concat of all parts of a split": (
+        """(float[2,6] x) => (float[2,6] y) { a, b = Split<axis = 1, num_outputs = 2>(x) c = Concat<axis = -1>(a, b)
+          y = Relu(c) }""",
+        {"Relu": 1},
+    ),
+    "concat of the parts in another order stays": (
+        """(float[2,6] x) => (float[2,6] y) { a, b = Split<axis = 1, num_outputs = 2>(x) y = Concat<axis = 1>(b, a) }""",
+        {"Split": 1, "Concat": 1},
+    ),
     "concats merge": (
         """(float[1,2] a, float[1,3] b, float[1,4] c) => (float[1,9] y)
         { p = Concat<axis = 1>(a, b) y = Concat<axis = -1>(p, c) }""",

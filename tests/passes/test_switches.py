@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from asc_devkit.errors import AscError
+from asc_devkit.ge.desc import GROUP
 from asc_devkit.passes import FusionReport, PassContext, Switches, all_passes, optimise
 from asc_devkit.passes.switches import vendor_passes
 from tests.passes.test_patterns import CASES, parse
@@ -110,6 +111,15 @@ def test_fusion_result_has_the_vendors_layout(tmp_path: Path) -> None:
             },
         }
     }
+
+
+def test_a_chip_without_ub_fusion_gets_no_groups_and_no_section() -> None:
+    model = parse("(float[2,4] x, float[2,4] z) => (float[2,4] y) { a = Add(x, z) y = Relu(a) }")
+    report = optimise(model, PassContext(soc="Ascend950PR_9589"))
+    assert report.as_vendor_json() == {"session_and_graph_id_0_0": {"graph_fusion": {}}}
+    assert all(GROUP not in n.meta for n in model.graph)
+    assert optimise(model, PassContext(soc="Ascend910B2")).count("TbeEltwiseFusionPass").effect_times == 1
+    assert len({n.meta[GROUP] for n in model.graph}) == 1
 
 
 def test_rewrites_name_what_went_and_what_came() -> None:

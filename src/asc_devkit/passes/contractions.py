@@ -84,7 +84,7 @@ class ConvBatchnormFusion(NodePass):
 
     name = "ConvBatchnormFusionPass"
     ops = ("BatchNormalization",)
-    numerics = "the scale is applied to the weights (in float64) instead of the sums"
+    numerics = "the scale is applied to the weights instead of the sums"
 
     def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
         return _fold_behind(node, ed, ("Conv",))
@@ -95,7 +95,7 @@ class ConvTransposeBatchnormFusion(NodePass):
 
     name = "Conv2DTransposeBatchnormFusionPass"
     ops = ("BatchNormalization",)
-    numerics = "the scale is applied to the weights (in float64) instead of the sums"
+    numerics = "the scale is applied to the weights instead of the sums"
 
     def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
         return _fold_behind(node, ed, ("ConvTranspose", "Gemm"))
@@ -158,7 +158,7 @@ class InputScaleConvFusion(NodePass):
 
     name = "HostBNFusionPass"
     ops = ("Conv",)
-    numerics = "the scale is applied to the weights (in float64) instead of the input"
+    numerics = "the scale is applied to the weights instead of the input"
 
     def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
         affine_node = ed.sole_producer(node.inputs[0], "Mul", "Div", "Add", "Sub", "BatchNormalization")

@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from asc_devkit.errors import AscError
+from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge.desc import GROUP, ORIGIN_OPS, ORIGIN_TENSOR, PASSES
 from asc_devkit.ops.infer import infer_node
 from asc_devkit.passes.report import Rewrite
 
 Array = np.ndarray[Any, Any]
+# Constants that rewrites make may together have this many bytes more than this many times the model's own: a weight that
+# many convolutions share is copied for each of them that takes up a scale.
+CREATED_FACTOR = 4
+CREATED_BYTES = 1 << 30
 FLOATS = frozenset(
     (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE),
 )
@@ -30,6 +34,8 @@ class Editor:
         self.model = model
         self.rewrites: list[Rewrite] = []
         self.growth = 0  # bytes by which folded constants exceed what they replaced
+        self.folded = 0  # bytes of all constants computed by folding
+        self._created = 0  # bytes of all constants made by rewrites
         self._pass = ""
         self._groups = 0
         self._anchor: ir.Node | None = None
@@ -40,12 +46,15 @@ class Editor:
         self._arrays: dict[ir.Value, Array] = {}
         self._wanted: dict[ir.Node, str] = {}
         self._named: set[ir.Value] = set()
+        self._constant_bytes = 0
         self._names: set[str] = set()
         self._node_names: set[str] = set()
         self._next: dict[str, int] = {}
         for graph in model.graphs():
             self._names.update(v.name for v in graph.inputs if v.name)
             self._names.update(graph.initializers)
+            constants = (v.const_value for v in graph.initializers.values())
+            self._constant_bytes += sum(c.nbytes for c in constants if c is not None and c.dtype != ir.DataType.STRING)
             for node in graph:
                 self._names.update(v.name for v in node.outputs if v.name)
                 name = node.name or ""
@@ -234,8 +243,11 @@ class Editor:
         return made[0]
 
     def constant(self, array: Array, name: str = "") -> ir.Value:
-        """A new initializer of the anchor's graph."""
+        """A new initializer of the anchor's graph. Raises ``AscError`` when rewrites have made too many of them."""
         assert self._anchor is not None
+        self._created += array.nbytes
+        if self._created > CREATED_FACTOR * self._constant_bytes + CREATED_BYTES:
+            raise AscError(Problem("ASC1001", "rewrites would make the constants of the model many times larger"))
         graph = self._anchor.graph
         assert isinstance(graph, ir.Graph)
         label = self._fresh(name or f"{self._anchor.name}_const")

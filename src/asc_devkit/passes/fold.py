@@ -11,6 +11,8 @@ from asc_devkit.passes.editor import Array, Editor
 
 # All results of one model together may exceed the constants they replace by this much.
 GROWTH_BYTES = 256 << 20
+# All results together, however short they live: bounds the time.
+FOLDED_BYTES = 8 << 30
 
 
 class ConstantFolding(NodePass):
@@ -44,9 +46,10 @@ class ConstantFolding(NodePass):
         if results is None:
             return Outcome.MATCHED
         growth = sum(r.nbytes for r in results) - sum(self._released(v, node) for v in set(node.inputs))
-        if growth > 0 and ed.growth + growth > GROWTH_BYTES:
+        if (growth > 0 and ed.growth + growth > GROWTH_BYTES) or ed.folded > FOLDED_BYTES:
             return Outcome.MATCHED
         ed.growth += growth
+        ed.folded += sum(r.nbytes for r in results)
         for out, array in zip(node.outputs, results, strict=False):
             if out.uses():
                 ed.become_constant(out, array)

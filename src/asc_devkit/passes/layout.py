@@ -35,6 +35,7 @@ _REDUCE = frozenset((
 ))
 _PARAMETERS = frozenset(("Slice", "Pad"))
 # fmt: on
+_MAX_READERS = 128  # keeps the time linear in the size of the graph
 FREE = _UNARY | _BROADCAST | _ALONG_AXIS | _REDUCE | _PARAMETERS
 
 
@@ -185,7 +186,7 @@ def _is_free(node: ir.Node, rank: int, ed: Editor) -> bool:
     """True when ``node`` can be computed on permuted data of ``rank`` dimensions."""
     if node.domain or node.op_type not in FREE:
         return False
-    if any(ed.rank(o) != rank for o in node.outputs):
+    if any(ed.rank(o) != rank or len(o.uses()) > _MAX_READERS for o in node.outputs):
         return False
     for value in _data_inputs(node):
         if value is None:

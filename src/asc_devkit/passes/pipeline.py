@@ -25,7 +25,7 @@ from asc_devkit.passes import (
     transposes,
     ub,
 )
-from asc_devkit.passes.declare import GraphPass, NodePass, Pass
+from asc_devkit.passes.declare import UB, GraphPass, NodePass, Pass
 from asc_devkit.passes.editor import Editor
 from asc_devkit.passes.engine import run
 from asc_devkit.passes.report import FusionReport
@@ -40,6 +40,15 @@ class PassContext:
 
     switches: Switches = field(default_factory=Switches)
     soc: str | None = None
+
+    @property
+    def ub_fusion(self) -> bool:
+        """False on chips without UB fusion (source: fusion_switch_file documentation of CANN: Ascend 950PR/950DT)."""
+        return not (self.soc or "").startswith("Ascend950")
+
+    def allows(self, item: Pass) -> bool:
+        """True when ``item`` is to run."""
+        return self.switches.allows(item) and (item.group != UB or self.ub_fusion)
 
 
 @lru_cache(maxsize=1)
@@ -98,6 +107,7 @@ _ALGEBRA: tuple[NodePass, ...] = (
     selections.SliceMerge(),
     selections.GatherToSlice(),
     selections.SlicesToSplit(),
+    selections.SplitConcatRemove(),
     selections.ConcatMerge(),
     selections.StridedSliceConcat(),
 )
@@ -123,8 +133,9 @@ def optimise(model: ir.Model, context: PassContext | None = None) -> FusionRepor
     can be executed by ONNX Runtime.
     """
     context = context or PassContext()
-    allowed = [p for p in all_passes() if context.switches.allows(p)]
+    allowed = [p for p in all_passes() if context.allows(p)]
     report = FusionReport.for_passes(allowed)
+    report.ub_fusion = context.ub_fusion
     started = time.perf_counter()
     report.nodes_before = _count(model)
     ed = Editor(model)

@@ -34,13 +34,17 @@ class PassCount:
 
 @dataclass
 class FusionReport:
-    """Counts per enabled pass, in pass order, and all rewrites in the order they happened."""
+    """Counts per enabled pass, in pass order, and all rewrites in the order they happened.
+
+    ``ub_fusion``: whether the chip has UB fusion at all (else the vendor's file has no such section).
+    """
 
     counts: list[PassCount] = field(default_factory=list)
     rewrites: list[Rewrite] = field(default_factory=list)
     nodes_before: int = 0
     nodes_after: int = 0
     seconds: float = 0.0
+    ub_fusion: bool = True
 
     @classmethod
     def for_passes(cls, passes: Iterable[Pass]) -> FusionReport:
@@ -57,7 +61,9 @@ class FusionReport:
 
     def as_vendor_json(self) -> dict[str, Any]:
         """The content of ``fusion_result.json``: one graph, two sections, counts as strings, matched passes only."""
-        sections: dict[str, dict[str, dict[str, str]]] = {"graph_fusion": {}, "ub_fusion": {}}
+        sections: dict[str, dict[str, dict[str, str]]] = {"graph_fusion": {}}
+        if self.ub_fusion:
+            sections["ub_fusion"] = {}
         for line in sorted(self.counts, key=lambda c: c.name):
             if not line.match_times:
                 continue

@@ -8,6 +8,7 @@ import onnx_ir as ir
 from asc_devkit.passes.declare import NodePass, Outcome
 from asc_devkit.passes.editor import Array, Editor
 
+_MAX_PARTS = 64
 Range = tuple[int, int, int]  # first element, number of elements, step
 
 
@@ -112,7 +113,7 @@ class SlicesToSplit(NodePass):
     def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
         x, dims = node.inputs[0], ed.dims(node.inputs[0])
         ranges = slices_of(node, ed)
-        if x is None or dims is None or ranges is None or len(ranges) != 1 or len(x.uses()) < 2:
+        if x is None or dims is None or ranges is None or len(ranges) != 1 or not 2 <= len(x.uses()) <= _MAX_PARTS:
             return Outcome.NONE
         axis = next(iter(ranges))
         parts: list[tuple[int, int, ir.Node]] = []
@@ -164,6 +165,25 @@ class ConcatMerge(NodePass):
         if not merged:
             return Outcome.NONE
         ed.replace(node.outputs[0], ed.op("Concat", inputs, {"axis": axis}, name=node.name or ""))
+        return Outcome.CHANGED
+
+
+class SplitConcatRemove(NodePass):
+    """Concat of all parts of a Split along its axis, in order -> x."""
+
+    name = "SplitConcatRemovePass"
+    own = True
+    ops = ("Concat",)
+
+    def rewrite(self, node: ir.Node, ed: Editor) -> Outcome:
+        split, rank = ed.producer(node.inputs[0], "Split"), ed.rank(node.outputs[0])
+        if split is None or rank is None or list(node.inputs) != list(split.outputs) or split.inputs[0] is None:
+            return Outcome.NONE
+        if int(ed.attr(split, "axis", 0)) % rank != int(ed.attr(node, "axis")) % rank:
+            return Outcome.NONE
+        if not ed.dominates(split.inputs[0], node):
+            return Outcome.MATCHED
+        ed.alias(node.outputs[0], split.inputs[0])
         return Outcome.CHANGED
 
 
