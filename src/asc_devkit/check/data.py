@@ -6,6 +6,7 @@ Files are read without pickles and with bounds on their size; every file that do
 from __future__ import annotations
 
 import csv
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,7 @@ def load(folder: Path, inputs: list[InputSpec], most: int) -> Samples:
             try:
                 array = _read(path, key)
                 rows[spec.name].append(_fit(array, spec))
-            except (OSError, ValueError, KeyError, EOFError) as error:
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
                 problems.append(_misfit(str(path), str(error), inputs))
     if not any(rows.values()) and not problems:
         problems.append(_misfit(str(folder), "no .npy or .npz file in it", inputs))
@@ -181,7 +182,8 @@ def _misfit(file: str, why: str, inputs: list[InputSpec]) -> Problem:
 
 
 def load_labels(path: Path) -> Array:
-    """Class numbers from .npy, or from text or CSV with one per line (last column). Raises ``AscError``."""
+    """Class numbers from .npy, from an .npz (its only entry or the one called labels), or from text or CSV with one per
+    line (last column). Raises ``AscError``."""
     try:
         if path.stat().st_size > MAX_LABEL_BYTES:
             raise ValueError("the file is too large for labels")
@@ -189,7 +191,8 @@ def load_labels(path: Path) -> Array:
             labels = np.load(path, allow_pickle=False)
         elif path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as archive:
-                labels = archive[archive.files[0]]
+                names = list(archive.files)
+                labels = archive["labels" if "labels" in names or len(names) != 1 else names[0]]
         else:
             with path.open(newline="", encoding="utf-8-sig") as handle:
                 cells = [row[-1].strip() for row in csv.reader(handle) if row]
@@ -197,7 +200,7 @@ def load_labels(path: Path) -> Array:
                 cells = cells[1:]
             labels = np.array([int(cell) for cell in cells])
         return np.asarray(labels).astype(np.int64).ravel()
-    except (OSError, ValueError, IndexError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, IndexError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise AscError(
             Problem(
                 "ASC5003",
