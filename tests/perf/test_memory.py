@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+import numpy as np
 import onnx_ir as ir
 import pytest
 from hypothesis import given, settings
@@ -9,20 +12,13 @@ from hypothesis import strategies as st
 
 from asc_devkit import soc
 from asc_devkit.errors import AscError
-from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, Engine
+from asc_devkit.ge.desc import GE_DOMAIN, Engine
 from asc_devkit.perf import memory
+from tests.perf.graphs import conv, fused, model
+from tests.perf.graphs import node as _node
+from tests.perf.graphs import value as _value
 
 CHIP = soc.get("Ascend910B1")
-
-
-def _value(name: str, shape: list[int]) -> ir.Value:
-    return ir.Value(name=name, shape=ir.Shape(shape), type=ir.TensorType(ir.DataType.FLOAT16))
-
-
-def _node(kind: str, inputs: list[ir.Value], name: str, shape: list[int], engine: Engine = Engine.VECTOR) -> ir.Node:
-    node = ir.Node(GE_DOMAIN, kind, inputs, name=name, outputs=[_value(f"{name}_y", shape)])
-    node.meta[ENGINE] = engine
-    return node
 
 
 def _chain(shapes: list[list[int]]) -> ir.Model:
@@ -52,6 +48,67 @@ def test_a_view_shares_its_input_and_keeps_it_alive() -> None:
     made = memory.plan(ir.Model(ir.Graph([x], [b.outputs[0]], nodes=[a, view, b]), ir_version=10), CHIP)
     assert {block.name for block in made.blocks} == {"x", "a_y", "b_y"}
     assert next(block for block in made.blocks if block.name == "a_y").last == 2
+
+
+def test_what_has_other_bytes_than_its_input_is_no_view() -> None:
+    x = _value("x", [4, 4])
+    shape = _node("Shape", [x], "shape", [2], Engine.LOCAL, dtype=ir.DataType.INT64)
+    made = memory.plan(model([x], [shape]), CHIP)
+    assert {block.name for block in made.blocks} == {"x", "shape_y"}
+
+
+def test_values_between_the_members_of_a_group_need_no_memory() -> None:
+    main = conv(64, 64, 56)
+    made = memory.plan(model(main.inputs[:2], [fused(main, "Relu")]), CHIP)  # type: ignore[arg-type]
+    assert {block.name for block in made.blocks} == {"x", "w", "fused_y"}
+
+
+def test_weights_lie_one_after_the_other_on_512_byte_boundaries() -> None:
+    x = _value("x", [8])
+    constants = [_value(f"w{i}", [n]) for i, n in enumerate((1, 300, 256))]
+    for constant, n in zip(constants, (1, 300, 256), strict=True):
+        constant.const_value = ir.tensor(np.zeros(n, np.float16), name=constant.name)
+    nodes = [_node("Add", [x, constants[0], constants[1], constants[2]], "n", [8])]
+    graph = ir.Graph([x], nodes[-1].outputs, nodes=nodes, initializers=constants)
+    made = memory.plan(ir.Model(graph, ir_version=10), CHIP)
+    assert [(w.name, w.offset, w.size) for w in made.weights] == [("w0", 0, 512), ("w1", 512, 1024), ("w2", 1536, 512)]
+    assert made.weight_bytes == 2048
+    assert {block.name for block in made.blocks} == {"x", "n_y"}
+
+
+def test_the_branches_of_an_if_share_memory_and_their_weights_count() -> None:
+    def branch(size: int) -> ir.Graph:
+        weight = _value(f"w{size}", [size])
+        weight.const_value = ir.tensor(np.zeros(size, np.float16), name=weight.name)
+        made = _node("Relu", [weight], f"b{size}", [size])
+        return ir.Graph([], made.outputs, nodes=[made], initializers=[weight], name=f"g{size}")
+
+    cond = _value("cond", [], ir.DataType.BOOL)
+    attrs = [ir.AttrGraph("then_branch", branch(1000)), ir.AttrGraph("else_branch", branch(5000))]
+    choice = ir.Node(GE_DOMAIN, "If", [cond], attrs, name="if", outputs=[_value("y", [10])])
+    made = memory.plan(ir.Model(ir.Graph([cond], choice.outputs, nodes=[choice]), ir_version=10), CHIP)
+    inner = next(block for block in made.blocks if block.kind == "branches")
+    assert inner.size == memory.aligned(10000)  # the larger one: only one branch runs
+    assert made.weight_bytes == 2048 + 10240
+
+
+def test_growing_and_shrinking_chains_reach_the_lower_bound() -> None:
+    shapes = [[n] for n in (1000, 4000, 2000, 8000, 500, 6000, 3000, 100)]
+    made = memory.plan(_chain(shapes), CHIP)
+    assert made.feature_bytes == max(made.live)
+
+
+def test_a_thousand_operators_are_planned_in_a_tenth_of_a_second() -> None:
+    sizes = np.random.default_rng(3).integers(1000, 100000, 1001)
+    graph = _chain([[int(n)] for n in sizes])
+    best = min(_cpu_seconds(graph) for _ in range(3))
+    assert best < 0.1
+
+
+def _cpu_seconds(graph: ir.Model) -> float:
+    start = time.process_time()
+    memory.plan(graph, CHIP)
+    return time.process_time() - start
 
 
 @settings(max_examples=80, deadline=None)

@@ -22,6 +22,7 @@ class Coefficients:
     launch_per_block_us: float
     gap_us: float
     overlap_power: float
+    cube_rows: float
     mmad_issue_cycles: float
     mte1_efficiency: float
     l2_efficiency: float

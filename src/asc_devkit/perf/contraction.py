@@ -180,7 +180,7 @@ def _from_gemm(gemm: Gemm, view: NodeView, rates: Rates) -> Work:
     reads, written = view.reads(), view.written()
     own = sum(size for _, size in reads) + written
     unique = max(gemm.a_bytes + gemm.b_bytes, 1.0)
-    penalty = (gemm.a_bytes * gemm.a_penalty + gemm.b_bytes * gemm.b_penalty) / unique
+    penalty = max((gemm.a_bytes * gemm.a_penalty + gemm.b_bytes * gemm.b_penalty) / unique, 1.0)
     return Work(
         cube_us=tile.cube_us,
         mte1_us=tile.mte1_us,

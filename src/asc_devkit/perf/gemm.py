@@ -113,7 +113,7 @@ def price(gemm: Gemm, chip: str) -> GemmTime:
     waves = np.ceil(tiles / rates.cores)
     used = np.minimum(tiles, rates.cores)
 
-    mmad = (tile_m / BLOCK) * (tile_n / BLOCK) * (tile_k / k0) * factor
+    mmad = (tile_m / rates.k.cube_rows) * (tile_n / BLOCK) * (tile_k / k0) * factor
     mmad += np.ceil(tile_k / depth) * rates.k.mmad_issue_cycles
     cube_us = waves * mmad / rates.cube_mhz
     mte1 = tile_k * size * (tile_m / rates.l1_to_l0a_bpc + tile_n / rates.l1_to_l0b_bpc) / rates.k.mte1_efficiency

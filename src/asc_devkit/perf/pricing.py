@@ -202,9 +202,9 @@ class _Walk:
                 continue
             part = _work(member, cost, self.rates)
             work.flops += part.flops
-            work.blocks = max(work.blocks, part.blocks) if cost not in _CUBE_COSTS else part.blocks
             if cost in _CUBE_COSTS:
                 has_cube = True
+                work.blocks = max(work.blocks, part.blocks)
                 work.cube_us += part.cube_us
                 work.mte1_us += part.mte1_us
                 work.l2_bytes += part.l2_bytes
@@ -214,6 +214,7 @@ class _Walk:
                 work.note = part.note
             elif not (has_cube and member.op_type in _ON_THE_WAY):
                 work.vector_us += part.vector_us
+                work.blocks = max(work.blocks, part.blocks)
                 if has_cube and self.rates.split_cores:
                     work.l2_bytes += 2 * part.written  # cube cores hand over to vector cores through L2
         if has_cube:

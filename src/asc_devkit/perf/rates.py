@@ -66,7 +66,7 @@ def of(name: str) -> Rates:
     def figure(field: str) -> Any:
         for chip in (soc, *relatives):
             value = getattr(chip, field)
-            if value is not None:
+            if value:  # 0 bytes of a buffer says that the core works without it, which this model does not know
                 if chip is not soc:
                     borrowed.append((field, chip.name))
                 return value
