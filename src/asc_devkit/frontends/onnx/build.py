@@ -193,7 +193,8 @@ class _Builder:
     def _outputs(
         self, proto: onnx.GraphProto, scope: _Scope, nodes: list[ir.Node], top: bool, label: str
     ) -> list[ir.Value]:
-        outputs = []
+        outputs: list[ir.Value] = []
+        seen: set[ir.Value] = set()
         for info in proto.output:
             value = scope.values.get(info.name)
             if value is None and not top and self._lookup(info.name, len(self.scopes) - 1) is not None:
@@ -207,8 +208,9 @@ class _Builder:
                 continue
             if value.type is None:
                 self._set_type(value, info.type, "output" if top else "")
-            if top and value in outputs:  # outputs are told apart by name
+            if top and value in seen:  # outputs are told apart by name
                 self.findings.add("duplicate", f"output {info.name!r}")
+            seen.add(value)
             outputs.append(value)
         if not outputs:
             self.findings.add("output", f"the {label} has no outputs")
