@@ -51,7 +51,8 @@ def cosine(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
     return float(x @ y) / norm if norm else float(np.array_equal(x, y))
 
 
-def relative(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
-    """Largest difference relative to the largest magnitude of ``a``."""
-    scale = max(float(np.abs(a.astype(np.float64)).max(initial=0.0)), 1e-12)
-    return float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0.0)) / scale
+def distance(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
+    """Euclidean distance relative to the length of ``a``; 0 when both are all zero."""
+    x, y = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
+    length = float(np.linalg.norm(x))
+    return float(np.linalg.norm(x - y)) / length if length else float(np.linalg.norm(y))

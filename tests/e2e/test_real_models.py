@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime as ort
 import pytest
 
 from asc_devkit import npu
 from asc_devkit.errors import AscError
-from tests.e2e.converted import NEEDS_HOST_OPS, SEEDS, convert, cosine, reference, relative
+from tests.e2e.converted import NEEDS_HOST_OPS, SEEDS, convert, cosine, distance, reference
 from tests.models import REAL_MODELS, example_inputs
 
 CNN_OCR = {"ppocr_det", "ppocr_rec", "ppocr_cls", "open_nsfw", "yolox", "siamese"}
-OVERFLOWS = "t5_int8"  # residual sums of this T5 pass 65504, with int8 activations behind them
+UNSTABLE = "t5_int8"  # dynamic int8 activations with outliers: no floating-point noise is small enough, see below
 Outputs = list[list[np.ndarray[Any, Any]]]
 
 
@@ -35,7 +37,7 @@ def _cosines(key: str, actual: Outputs) -> list[float]:
 
 
 @pytest.mark.parametrize("soc", ["Ascend310P3", "Ascend910B2"])
-@pytest.mark.parametrize("key", [key for key in REAL_MODELS if key != OVERFLOWS])
+@pytest.mark.parametrize("key", [key for key in REAL_MODELS if key != UNSTABLE])
 def test_fp16_with_saturation_stays_close_to_the_original(key: str, soc: str) -> None:
     session = npu.load(convert(key, soc).om_path, overflow="saturate")
     values = _cosines(key, _run(session, key))
@@ -43,13 +45,33 @@ def test_fp16_with_saturation_stays_close_to_the_original(key: str, soc: str) ->
     assert min(values) >= (0.9999 if key in CNN_OCR else 0.999)
 
 
-def test_a_model_that_overflows_fp16_is_told_apart_and_saved_by_fp32_vector_operators() -> None:
-    saturated = npu.load(convert(OVERFLOWS, "Ascend310P3").om_path)
-    low = _cosines(OVERFLOWS, _run(saturated, OVERFLOWS))
-    kept = npu.load(convert(OVERFLOWS, "Ascend310P3", "allow_fp32_to_fp16").om_path)
-    high = _cosines(OVERFLOWS, _run(kept, OVERFLOWS))
-    print(f"{OVERFLOWS}: cosine {low[0]:.6f} in force_fp16, {high[0]:.6f} in allow_fp32_to_fp16")
-    assert low[0] < 0.999 <= high[0]
+def _shaken(noise: float) -> Outputs:
+    """The original T5 in fp32 with relative noise on what its DynamicQuantizeLinear nodes read."""
+    proto = onnx.load(REAL_MODELS[UNSTABLE].path)
+    rng = np.random.default_rng(5)
+    nodes = []
+    for node in proto.graph.node:
+        if node.op_type == "DynamicQuantizeLinear":
+            name = f"{node.input[0]}_shaken_{node.name}"
+            factor = (1 + noise * rng.standard_normal((1, 32, 1))).astype(np.float32)
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(factor, f"{name}_factor"))
+            nodes.append(onnx.helper.make_node("Mul", [node.input[0], f"{name}_factor"], [name]))
+            node.input[0] = name
+        nodes.append(node)
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    return [list(session.run(None, example_inputs(UNSTABLE, seed))) for seed in SEEDS]
+
+
+def test_the_unstable_t5_is_no_further_off_than_noise_of_fp16_size_makes_the_original_itself() -> None:
+    """Its int8 activations amplify any noise: 1e-5 on the original in fp32 already costs more than 0.001 of cosine."""
+    tiny, half = _cosines(UNSTABLE, _shaken(1e-5))[0], _cosines(UNSTABLE, _shaken(5e-4))[0]
+    session = npu.load(convert(UNSTABLE, "Ascend310P3").om_path, overflow="saturate")
+    ours = _cosines(UNSTABLE, _run(session, UNSTABLE))[0]
+    print(f"{UNSTABLE}: cosine {ours:.4f} in fp16; the original shaken by 1e-5: {tiny:.4f}, by 5e-4: {half:.4f}")
+    assert tiny < 0.999
+    assert ours >= half - 0.01
 
 
 @pytest.mark.parametrize("key", REAL_MODELS)
@@ -57,7 +79,7 @@ def test_fp32_equals_onnxruntime_on_the_original(key: str) -> None:
     session = npu.load(convert(key, "Ascend910B2", "must_keep_origin_dtype").om_path)
     worst = 0.0
     for expected, got in zip(reference(key), _run(session, key), strict=True):
-        worst = max([worst, *(relative(e, g) for e, g in zip(expected, got, strict=True))])
+        worst = max([worst, *(distance(e, g) for e, g in zip(expected, got, strict=True))])
     print(f"{key}: relative difference {worst:.2e}")
     assert worst <= 1e-4
 
