@@ -75,10 +75,9 @@ def to_json(model: Path, output: Path | None) -> None:
 
 
 def _rewritten(model: Path, output: Path, compressed: bool) -> None:
-    from asc_devkit import files
     from asc_devkit import om as container
 
-    files.write_bytes(output, container.read(model).with_attributes(compressed=compressed))
+    container.read(model).rewrite(output, compressed=compressed)
     click.echo(f"wrote {output}")
 
 

@@ -115,7 +115,9 @@ def storage_shape(
             first *= extent
         return (first, n1, BLOCK, block)
     if fmt == "FRACTAL_Z_C04":
-        n, _, h, w = to_axes(dims, origin_format, "NCHW")
+        n, c, h, w = to_axes(dims, origin_format, "NCHW")
+        if c > 4:
+            raise AscError(Problem("E10001", f"FRACTAL_Z_C04 holds up to 4 input channels, the tensor has {c}."))
         return (up(4 * h * w, BLOCK), up(n, BLOCK), BLOCK, BLOCK)
     if fmt == "C1HWNCoC0":
         n, c, h, w = to_axes(dims, origin_format, "NCHW")
@@ -130,6 +132,8 @@ def _weight_blocks(n: int, c: int, groups: int, block: int) -> tuple[int, int, i
     if groups <= 1:
         return 1, _ceil(c, block), _ceil(n, BLOCK)
     each = n // groups
+    if not each or n % groups or not c:
+        raise AscError(Problem("E10001", f"A weight with {n} outputs and {c} inputs cannot have {groups} groups."))
     merged = grouping(groups, c, each, block)
     return _ceil(groups, merged), _ceil(merged * c, block), _ceil(merged * each, BLOCK)
 

@@ -3,40 +3,59 @@ file, else from the catalogue's declaration of the operator, else from its IR ty
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
+from google.protobuf.message import DecodeError
 
 from asc_devkit import ops
+from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge import dtypes
 from asc_devkit.ge.desc import GE_DOMAIN
 from asc_devkit.ge.proto import ge_ir_pb2 as pb
+from asc_devkit.om.container import broken
 
+TYPE: Final = "onnx.TypeProto"  # name of the function attribute that holds a type
 KIND: Final = "om.kind"  # key in Attr.meta: the kind the attribute had in the file
 _T: Final = ir.AttributeType
 _L: Final = pb.AttrDef.ListValue
-MAX_TENSOR_BYTES: Final = 1 << 31
+MAX_RANK: Final = 32  # of arrays in numpy 1
+_HEAD: Final = struct.Struct("<qq")  # of each string: offset from the beginning of the data, length
+
+
+def elements(shape: Sequence[int], what: str) -> int:
+    """Number of elements of a tensor read from a file. Raises ``AscError`` for shapes no array can have."""
+    if any(d < 0 for d in shape) or len(shape) > MAX_RANK or prod(max(d, 1) for d in shape) >= 1 << 58:
+        raise broken(f"{what} has the shape {list(shape[: MAX_RANK + 1])}")
+    return prod(shape)
 
 
 def encode(node: ir.Node, into: Any) -> None:
-    """Write all attributes of ``node`` except graphs into the AttrDef map ``into``."""
+    """Write all attributes of ``node`` except graphs into the AttrDef map ``into``.
+
+    Raises ``AscError`` (E10055) for kinds Ascend files have no place for (sparse tensors).
+    """
     spec = ops.lookup(node.op_type) if node.domain == GE_DOMAIN else None
     kinds: Mapping[str, str] = spec.attrs if spec is not None else {}
     for attribute in node.attributes.values():
         if attribute.type not in (_T.GRAPH, _T.GRAPHS):
             kind = attribute.meta.get(KIND) or kinds.get(attribute.name, "")
-            _encode_one(attribute, kind, into[attribute.name])
+            _encode_one(node, attribute, kind, into[attribute.name])
 
 
-def _encode_one(attribute: ir.Attr, kind: str, out: pb.AttrDef) -> None:
+def _encode_one(node: ir.Node, attribute: ir.Attr, kind: str, out: pb.AttrDef) -> None:
     value: Any = attribute.value
     match attribute.type:
         case _T.INT if kind == "bool":
             out.b = bool(value)
         case _T.INT if kind == "dtype":
             out.dt = dtypes.of_ir(ir.DataType(value)).acl
+        case _T.INT if kind == "float":
+            out.f = value
         case _T.INT:
             out.i = value
         case _T.FLOAT:
@@ -57,8 +76,38 @@ def _encode_one(attribute: ir.Attr, kind: str, out: pb.AttrDef) -> None:
             out.list.val_type = _L.VT_LIST_STRING
         case _T.TENSOR:
             tensor(value, out.t)
+        case _T.TYPE_PROTO:
+            out.func.name = TYPE
+            out.func.attr["type"].bt = type_bytes(value.type)
         case _:
-            out.expression = f"{attribute.type.name} attributes are not stored"
+            raise AscError(
+                Problem(
+                    "E10055",
+                    f"Attribute {attribute.name} of {node.name} ({attribute.type.name}) has no place in an .om file.",
+                    fix="Replace the operator, for example by its dense form.",
+                    nodes=(node.name or "",),
+                    seed_class="EE2055",
+                )
+            )
+
+
+def type_bytes(kind: ir.TypeProtocol) -> bytes:
+    """A type that Ascend's vocabulary lacks (sequence, optional), as ONNX stores it."""
+    made: bytes = ir.serde.serialize_type(kind).SerializeToString(deterministic=True)
+    return made
+
+
+def type_from(raw: bytes) -> ir.TypeProtocol:
+    """The inverse of ``type_bytes``. Raises ``AscError`` when ``raw`` is no such type."""
+    import onnx
+
+    try:
+        kind = ir.serde.deserialize_type_proto_for_type(onnx.TypeProto.FromString(raw))
+    except (DecodeError, ValueError, NotImplementedError) as error:
+        raise broken("it holds a type that cannot be parsed") from error
+    if kind is None:
+        raise broken("it holds an empty type")
+    return kind
 
 
 def tensor(value: ir.TensorProtocol, out: pb.TensorDef) -> None:
@@ -68,9 +117,30 @@ def tensor(value: ir.TensorProtocol, out: pb.TensorDef) -> None:
     out.desc.shape.dim.extend(int(d) for d in value.shape.numpy())
     out.desc.layout = "ND"
     if value.dtype == ir.DataType.STRING:
-        out.data = b"\0".join(_bytes(v) for v in np.asarray(value.numpy()).ravel())
+        out.data = _pack_strings([_bytes(v) for v in np.asarray(value.numpy()).ravel()])
     else:
         out.data = np.ascontiguousarray(value.numpy()).tobytes()
+
+
+def _pack_strings(texts: Sequence[bytes]) -> bytes:
+    """The device's layout of a string tensor: a head per string, then the strings, each with a closing zero."""
+    heads, offset = [], _HEAD.size * len(texts)
+    for text in texts:
+        heads.append(_HEAD.pack(offset, len(text)))
+        offset += len(text) + 1
+    return b"".join(heads) + b"".join(text + b"\0" for text in texts)
+
+
+def _unpack_strings(data: bytes, count: int) -> list[bytes]:
+    if count > len(data) // _HEAD.size:
+        raise broken(f"a tensor of {count} strings has {len(data)} bytes")
+    texts, left = [], len(data)
+    for offset, size in _HEAD.iter_unpack(data[: count * _HEAD.size]):
+        left -= size  # strings that overlap could ask for far more memory than the file has
+        if offset < 0 or size < 0 or offset + size > len(data) or left < 0:
+            raise broken(f"a string of {size} bytes at {offset} is outside its tensor of {len(data)} bytes")
+        texts.append(data[offset : offset + size])
+    return texts
 
 
 def _bytes(value: str | bytes) -> bytes:
@@ -105,8 +175,10 @@ def _decode(name: str, value: pb.AttrDef) -> tuple[ir.Attr, str] | None:
         case "list":
             return _decode_list(name, value.list)
         case "t":
-            array = _inline(value.t)
+            array = inline(value.t)
             return None if array is None else (ir.AttrTensor(name, array), "")
+        case "func" if value.func.name == TYPE and "type" in value.func.attr:
+            return ir.AttrTypeProto(name, ir.TypeAndShape(type_from(value.func.attr["type"].bt), None)), ""
     return None
 
 
@@ -123,23 +195,26 @@ def _decode_list(name: str, value: pb.AttrDef.ListValue) -> tuple[ir.Attr, str] 
     return None
 
 
-def _inline(value: pb.TensorDef) -> ir.TensorProtocol | None:
+def inline(value: pb.TensorDef) -> ir.TensorProtocol | None:
+    """The tensor stored in ``value`` itself, None when its element type is unknown or the data are elsewhere.
+
+    Raises ``AscError`` when the data do not fit the description.
+    """
     row = dtypes.of_proto(value.desc.dtype)
     if row is None or row.ir is None:
         return None
     shape = tuple(value.desc.shape.dim)
+    count = elements(shape, "a tensor in its attributes")
+    if count and not value.data:
+        return None
     if row.ir == ir.DataType.STRING:
-        texts = value.data.split(b"\0") if value.data else []
-        return ir.StringTensor(texts, shape=ir.Shape([len(texts)])) if len(shape) == 1 else None
-    if any(d < 0 for d in shape) or row.numpy is None:
-        return None
-    count = 1
-    for d in shape:
-        count *= d
-    array = np.frombuffer(value.data, dtype=row.numpy) if len(value.data) < MAX_TENSOR_BYTES else None
-    if array is None or array.size != count:
-        return None
-    return ir.Tensor(array.reshape(shape), dtype=row.ir)
+        return ir.StringTensor(
+            np.array(_unpack_strings(value.data, count), dtype=object).reshape(shape), shape=ir.Shape(shape)
+        )
+    size = np.dtype(row.numpy).itemsize
+    if len(value.data) != count * size:
+        raise broken(f"a tensor of shape {list(shape)} in its attributes has {len(value.data)} bytes")
+    return ir.Tensor(np.frombuffer(value.data, dtype=row.numpy).reshape(shape), dtype=row.ir)
 
 
 def python_value(value: pb.AttrDef) -> Any:

@@ -38,6 +38,16 @@ class Part(IntEnum):
     DYNAMIC_TASK_DESC = 10
     TASK_PARAM = 11
     TILING_DATA = 12
+    PRE_MODEL_DESC = 20
+    PRE_MODEL_SQE = 21
+    PRE_KERNEL_ARGS = 22
+    PRE_MODEL_DESC_EXTEND = 23
+    BUNDLE_MODEL_INFO = 24
+    BUNDLE_MODEL_VAR_INFO = 25
+    CUSTOM_OPS = 26
+
+
+BUNDLE: Final = 5  # model type of several models in one file, whose length field counts the header too
 
 
 @dataclass(frozen=True)
@@ -89,6 +99,8 @@ def read_header(data: memoryview) -> Header:
         raise broken("it does not begin with the letters IMOD", "This is no offline model.", "Check the path.")
     if encrypt == 1:
         raise broken("it is encrypted", "Only the device can decrypt it.", "Use the unencrypted model.")
+    if kind == BUNDLE:
+        raise broken("it is a bundle of several models", "Bundles are not read.", "Open the single models.")
     if model_length and model_length != len(data) - HEADER_BYTES:
         raise broken(f"its header promises {model_length} bytes of payload, it has {len(data) - HEADER_BYTES}")
     return Header(
@@ -124,6 +136,8 @@ def read_partitions(data: memoryview, header: Header) -> tuple[Partition, ...]:
         for index in range(count):
             row = entry.unpack(data[start + index * entry.size : start + (index + 1) * entry.size])
             kind, size = row[0], row[-1]
+            if Part.PRE_MODEL_DESC <= kind <= Part.PRE_MODEL_DESC_EXTEND:
+                raise broken("it is an .exeom", "Such files hold tasks for one small chip, no graph.", "Use the .om.")
             if size > len(data) - payload:
                 raise broken(f"partition {kind} should have {size} bytes, {len(data) - payload} are left")
             found.append(Partition(kind, payload, size, model))
@@ -138,12 +152,22 @@ def _u32(data: memoryview, position: int) -> int:
     return int(struct.unpack_from("<I", data, position)[0])
 
 
-def header_bytes(name: str, payload: int, *, dynamic: bool = False) -> bytes:
-    """A version-2 header for one model with ``payload`` bytes behind it."""
+def header_bytes(name: str, payload: int) -> bytes:
+    """A version-2 header for one model with ``payload`` bytes behind it; the name is cut between two characters."""
+    short = name.encode("utf-8", "replace")[:31].decode("utf-8", "ignore").encode()
     return _HEADER.pack(
-        MAGIC, HEADER_BYTES, VERSION_2, b"", 0, 0, 0, 0, 0, name.encode()[:31], 0, b"", 2, 1,
-        b"1.11.z.0", 1, b"", payload, 0, int(dynamic), b"",
+        MAGIC, HEADER_BYTES, VERSION_2, b"", 0, 0, 0, 0, 0, short, 0, b"", 2, 1,
+        b"1.11.z.0", 1, b"", payload, 0, 0, b"",
     )  # fmt: skip
+
+
+def renewed_header(head: bytes, payload: int) -> bytes:
+    """An existing header for a payload of another size, as version 2 (whose tables ``table_bytes`` makes)."""
+    fields = list(_HEADER.unpack(head))
+    version, model_num = fields[2], fields[13]
+    fields[2], fields[4], fields[17] = VERSION_2, 0, payload
+    fields[13] = model_num if version >= VERSION_2 and model_num else 1
+    return _HEADER.pack(*fields)
 
 
 def table_bytes(parts: list[tuple[int, int]]) -> bytes:

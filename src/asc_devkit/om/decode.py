@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import onnx_ir as ir
 
@@ -13,6 +13,7 @@ from asc_devkit.ge.desc import (
     ENGINE,
     GE_DOMAIN,
     IMPL_MODE,
+    MEMBERS,
     ORIGIN_OPS,
     ORIGIN_TENSOR,
     PASSES,
@@ -22,32 +23,49 @@ from asc_devkit.ge.desc import (
 from asc_devkit.ge.proto import ge_ir_pb2 as pb
 from asc_devkit.om import attributes
 from asc_devkit.om.container import broken
-from asc_devkit.om.encode import BODIES, DOMAIN, OUTER
+from asc_devkit.om.encode import BODIES, ENGINE_ATTR, OPSETS, OUTER, TYPE
+from asc_devkit.ops.catalogue import CANONICAL_OPSET
 
 ReadWeight = Callable[[str, pb.TensorDescriptor], ir.TensorProtocol]
 MAX_DEPTH = 24
+_SOURCES = ("Data", "AnnData", "Const", "Constant")
 _NODE_FACTS = frozenset(
-    {"_asc_engine", "_datadump_original_op_names", "_datadump_original_op_types", "pass_name", "_op_impl_mode_enum",
-     BODIES, DOMAIN}
+    {ENGINE_ATTR, "_datadump_original_op_names", "_datadump_original_op_types", "pass_name", "_op_impl_mode_enum",
+     BODIES}
 )  # fmt: skip
 
 
 def to_ir(model: pb.ModelDef, read_weight: ReadWeight) -> ir.Model:
     """Rebuild the graph. ``read_weight`` gives the (lazy) tensor of a Const's description.
 
-    Raises ``AscError`` for references that lead nowhere, cycles, and bodies that are missing or nested too deeply.
+    Raises ``AscError`` for references that lead nowhere, cycles, and bodies that are missing, shared or nested too
+    deeply.
     """
     if not model.graph:
         raise broken("it has no graph")
     graphs = {graph.name: graph for graph in model.graph[1:]}
     made = _Decoder(graphs, read_weight).graph(model.graph[0], {}, 0)
     result = ir.Model(made, ir_version=10)
-    made.opset_imports.update({"": 23, GE_DOMAIN: 1})
+    made.opset_imports.update({"": CANONICAL_OPSET, **_opsets(model), GE_DOMAIN: 1})
     return result
 
 
+def layout_of(desc: pb.TensorDescriptor) -> TensorDesc | None:
+    """Device format, origin format, storage shape and groups; None where the file does not tell the origin."""
+    if "origin_format" not in desc.attr:
+        return None
+    fmt, _, packed = desc.layout.partition(":")
+    groups = desc.attr["_fe_groups"].i if "_fe_groups" in desc.attr else 1
+    if packed.isdigit() and len(packed) < 9:
+        groups = int(packed)
+    plain = desc.attr["origin_format"].s.decode("utf-8", "replace")
+    return TensorDesc(fmt, plain, tuple(desc.shape.dim), groups)
+
+
 class _Decoder:
-    def __init__(self, graphs: Mapping[str, pb.GraphDef], read_weight: ReadWeight) -> None:
+    """``graphs``: the bodies that no operator has taken yet; each belongs to one operator only."""
+
+    def __init__(self, graphs: dict[str, pb.GraphDef], read_weight: ReadWeight) -> None:
         self.graphs, self.read_weight = graphs, read_weight
 
     def graph(self, source: pb.GraphDef, outer: Mapping[str, ir.Value], depth: int) -> ir.Graph:
@@ -60,67 +78,61 @@ class _Decoder:
         nodes: list[ir.Node] = []
         outputs: list[ir.Value] = []
         scope = dict(outer)
+        taken: set[str] = set()
+
+        def place(value: ir.Value, op: pb.OpDef, index: int) -> None:
+            """Give ``value`` its place and a name of its own (the vendor's files leave many without)."""
+            wanted = value.name or (op.name if op.type in _SOURCES else f"{op.name}:{index}")
+            if wanted in taken:
+                wanted = f"{op.name}:{index}"
+            while wanted in taken:
+                wanted += "_"
+            taken.add(wanted)
+            value.name = wanted
+            places[f"{op.name}:{index}"] = scope[wanted] = value
+
         for op in _ordered(source):
             if op.type in ("Data", "AnnData"):
-                self._data(op, places, inputs, outer)
+                if OUTER in op.attr:
+                    places[f"{op.name}:0"] = _captured(op, outer)
+                    continue
+                value = self._value(op)
+                place(value, op, 0)
+                inputs.append((op.attr["index"].i if "index" in op.attr else len(inputs), value))
             elif op.type in ("Const", "Constant"):
                 value = self._const(op)
-                places[f"{op.name}:0"] = value
+                place(value, op, 0)
                 constants.append(value)
-                scope[value.name or ""] = value
             elif op.type == "NetOutput":
                 outputs += [v for v in (self._input(op, text, places) for text in op.input) if v is not None]
             else:
                 node = self._node(op, places, scope, depth)
                 nodes.append(node)
                 for index, value in enumerate(node.outputs):
-                    places[f"{op.name}:{index}"] = value
-                    scope[value.name or ""] = value
-            for _, value in inputs[-1:]:
-                scope[value.name or ""] = value
+                    place(value, op, index)
         inputs.sort(key=lambda pair: pair[0])
         return ir.Graph(
             [value for _, value in inputs], outputs, nodes=nodes, initializers=constants, name=source.name or "main"
         )
 
-    def _data(
-        self,
-        op: pb.OpDef,
-        places: dict[str, ir.Value | None],
-        inputs: list[tuple[int, ir.Value]],
-        outer: Mapping[str, ir.Value],
-    ) -> None:
-        if OUTER in op.attr:
-            name = op.attr[OUTER].s.decode("utf-8", "replace")
-            if name not in outer:
-                raise broken(f"body node {op.name} captures {name}, which does not exist outside")
-            places[f"{op.name}:0"] = outer[name]
-            return
-        value = ir.Value(name=op.name)
+    def _value(self, op: pb.OpDef) -> ir.Value:
+        value = ir.Value(name="")
         if op.output_desc:
             _describe(value, op.output_desc[0])
-        value.name = value.name or op.name
-        places[f"{op.name}:0"] = value
-        index = op.attr["index"].i if "index" in op.attr else len(inputs)
-        inputs.append((index, value))
+        return value
 
     def _const(self, op: pb.OpDef) -> ir.Value:
-        value = ir.Value(name=op.name)
-        if op.output_desc:
-            _describe(value, op.output_desc[0])
-        value.name = value.name or op.name
+        value = self._value(op)
         if "value" not in op.attr:
             raise broken(f"constant {op.name} has no value")
         stored = op.attr["value"].t
         if stored.data or stored.desc.dtype == pb.DT_STRING:
-            attribute = attributes.decode("value", op.attr["value"])
-            if attribute is None:
-                raise broken(f"constant {op.name} has a value that does not fit its description")
-            value.const_value = attribute.as_tensor()
+            value.const_value = attributes.inline(stored)
         else:
             value.const_value = self.read_weight(op.name, stored.desc)
-        if value.type is None:
-            value.type = ir.TensorType(value.const_value.dtype)
+        if value.const_value is None:
+            raise broken(f"constant {op.name} has a value that does not fit its description")
+        value.type = ir.TensorType(value.const_value.dtype)
         value.shape = ir.Shape(value.const_value.shape.numpy())
         return value
 
@@ -143,20 +155,21 @@ class _Decoder:
         attrs = [a for a in found if a is not None]
         for name, body in zip(_texts(op, BODIES), op.subgraph_name, strict=False):
             if body not in self.graphs:
-                raise broken(f"operator {op.name} has the body {body}, which is missing")
-            inner = self.graph(self.graphs[body], scope, depth + 1)
-            attrs.append(ir.AttrGraph(name, inner))
+                raise broken(f"operator {op.name} has the body {body}, which is missing or another's too")
+            made = self.graph(self.graphs.pop(body), {} if name == MEMBERS else scope, depth + 1)
+            if name == MEMBERS and (len(made.inputs), len(made.outputs)) != (len(inputs), len(op.output_desc)):
+                raise broken(f"the fused operator {op.name} and its members differ in inputs or outputs")
+            attrs.append(ir.AttrGraph(name, made))
         outputs = [ir.Value(name="") for _ in op.output_desc]
         node = ir.Node(domain, kind, inputs, attrs, outputs=outputs, name=op.name)
-        for index, (value, desc) in enumerate(zip(outputs, op.output_desc, strict=True)):
+        for value, desc in zip(outputs, op.output_desc, strict=True):
             _describe(value, desc)
-            value.name = value.name or f"{op.name}:{index}"
         self._facts(node, op)
         return node
 
     def _facts(self, node: ir.Node, op: pb.OpDef) -> None:
-        if "_asc_engine" in op.attr:
-            text = op.attr["_asc_engine"].s.decode("utf-8", "replace")
+        if ENGINE_ATTR in op.attr:
+            text = op.attr[ENGINE_ATTR].s.decode("utf-8", "replace")
             node.meta[ENGINE] = next((e for e in Engine if e.value == text), None)
         names, kinds = _texts(op, "_datadump_original_op_names"), _texts(op, "_datadump_original_op_types")
         if names:
@@ -192,10 +205,10 @@ def _ordered(source: pb.GraphDef) -> list[pb.OpDef]:
     for index, sources in enumerate(needs):
         for s in sources:
             users[s].append(index)
-    ready = [i for i, count in enumerate(waiting) if count == 0]
+    ready = deque(i for i, count in enumerate(waiting) if count == 0)
     order: list[pb.OpDef] = []
     while ready:
-        index = ready.pop(0)
+        index = ready.popleft()
         order.append(source.op[index])
         for user in users[index]:
             waiting[user] -= 1
@@ -212,17 +225,30 @@ def _describe(value: ir.Value, desc: pb.TensorDescriptor) -> None:
     row = dtypes.of_proto(desc.dtype)
     if row is not None and row.ir is not None:
         value.type = ir.TensorType(row.ir)
-    stored = tuple(desc.shape.dim)
-    attrs: Any = desc.attr
-    origin = tuple(attrs["origin_shape"].list.i) if "origin_shape" in attrs else stored
+    if TYPE in desc.attr:
+        value.type = attributes.type_from(desc.attr[TYPE].bt)
+    origin = tuple(desc.attr["origin_shape"].list.i if "origin_shape" in desc.attr else desc.shape.dim)
     if -2 not in origin:
         value.shape = ir.Shape([d if d >= 0 else None for d in origin])
-    if "origin_format" in attrs:
-        groups = attrs["_fe_groups"].i if "_fe_groups" in attrs else 1
-        fmt, _, packed = desc.layout.partition(":")
-        if packed.isdigit():
-            groups = int(packed)
-        plain = attrs["origin_format"].s.decode("utf-8", "replace")
-        value.meta[DESC] = TensorDesc(fmt, plain, stored, groups)
-    if "_origin_tensor" in attrs:
-        value.meta[ORIGIN_TENSOR] = attrs["_origin_tensor"].s.decode("utf-8", "replace")
+    layout = layout_of(desc)
+    if layout is not None:
+        value.meta[DESC] = layout
+    if "_origin_tensor" in desc.attr:
+        value.meta[ORIGIN_TENSOR] = desc.attr["_origin_tensor"].s.decode("utf-8", "replace")
+
+
+def _captured(op: pb.OpDef, outer: Mapping[str, ir.Value]) -> ir.Value:
+    name = op.attr[OUTER].s.decode("utf-8", "replace")
+    if name not in outer:
+        raise broken(f"body node {op.name} captures {name}, which does not exist outside")
+    return outer[name]
+
+
+def _opsets(model: pb.ModelDef) -> dict[str, int]:
+    """Versions of the ONNX domains that host operators are written in."""
+    found = {}
+    for raw in model.attr[OPSETS].list.s if OPSETS in model.attr else ():
+        domain, _, version = raw.decode("utf-8", "replace").rpartition(":")
+        if version.isdigit() and len(version) < 9:
+            found["" if domain == "ai.onnx" else domain] = int(version)
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import onnx_ir as ir
 
@@ -26,10 +26,11 @@ from asc_devkit.ge.proto import ge_ir_pb2 as pb
 from asc_devkit.om import attributes
 
 POOL_ALIGN: Final = 512
+ENGINE_ATTR: Final = "_asc_engine"
 OUTER: Final = "_outer_tensor"  # attribute of a Data node in a body: the outer value it stands for
 BODIES: Final = "_subgraph_attrs"  # names of the IR attributes that hold the sub-graphs, in order
-DOMAIN: Final = "_onnx_domain"
-ABSENT: Final = "_absent"  # attribute of a Data node in a group: the input is not connected
+OPSETS: Final = "asc_onnx_opsets"  # ModelDef attribute: "domain:version" of the domains host operators come from
+TYPE: Final = "_onnx_type"  # attribute of a description: a sequence or optional type, which GE has no word for
 _L: Final = pb.AttrDef.ListValue
 
 
@@ -58,6 +59,30 @@ class Weight:
     value: ir.Value
     offset: int
     size: int
+
+
+class Place(NamedTuple):
+    """Where a value comes from: operator, its output, and the byte offset in device memory."""
+
+    op: str
+    port: int
+    address: int
+
+
+class _Unique:
+    """Hands out names that differ: the wanted one, or that with a number behind it when it is taken."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, int] = {}
+
+    def __call__(self, wanted: str) -> str:
+        name, number = wanted, self._taken.get(wanted, 0)
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}_{number + 1}"
+        self._taken[wanted] = number
+        self._taken.setdefault(name, 0)
+        return name
 
 
 def tensor_size(desc_bytes: int) -> int:
@@ -94,47 +119,46 @@ class Encoder:
         self.weights: list[Weight] = []
         self.pool = 0
         self.graphs: list[pb.GraphDef] = []
-        self.taken: set[str] = set()
+        self._graph_name = _Unique()
 
     def root(self, graph: ir.Graph, name: str) -> pb.GraphDef:
         """Encode the root graph (and its bodies behind it)."""
-        made = pb.GraphDef(name=name)
+        made = pb.GraphDef(name=self._graph_name(name))
         self.graphs.append(made)
         self._graph(graph, made, {})
         return made
 
-    def _name(self, wanted: str) -> str:
-        name, number = wanted, 1
-        while name in self.taken or not name:
-            number += 1
-            name = f"{wanted or 'op'}_{number}"
-        self.taken.add(name)
-        return name
-
     def _graph(self, graph: ir.Graph, out: pb.GraphDef, outer: Mapping[ir.Value, str]) -> None:
         """Fill ``out``; ``outer`` maps values of enclosing graphs to their names, for captured values."""
-        places: dict[ir.Value, tuple[str, int]] = {}
+        name = _Unique()  # inputs come first, then nodes, so that these keep the names they have
+        inputs = [name(value.name or "data") for value in graph.inputs]
+        nodes = [name(node.name or node.op_type) for node in graph]
+        places: dict[ir.Value, Place] = {}
         scope = dict(outer)
         for index, value in enumerate(graph.inputs):
-            op = self._data(out, value, index)
+            op = self._data(out, value, inputs[index], index)
             out.input.append(f"{op.name}:0")
-            places[value] = (op.name, 0)
+            places[value] = Place(op.name, 0, op.output_i[0])
         for value in self._captured(graph, outer):
-            op = self._data(out, value, -1)
+            op = self._data(out, value, name(value.name or "data"), -1)
             op.attr[OUTER].s = outer[value].encode()
-            places[value] = (op.name, 0)
+            places[value] = Place(op.name, 0, op.output_i[0])
         for value in graph.initializers.values():
             if value.const_value is not None:
-                places[value] = (self._const(out, value).name, 0)
+                op = self._const(out, value, name(value.name or "const"))
+                places[value] = Place(op.name, 0, op.output_i[0] if op.output_i else 0)
         for group in (graph.inputs, graph.initializers.values()):
             scope.update((value, value.name or "") for value in group)
-        for node in graph:
+        for node, called in zip(graph, nodes, strict=True):
             scope.update((value, value.name or "") for value in node.outputs)
-            name = self._node(node, out, places, scope)
-            places.update((value, (name, index)) for index, value in enumerate(node.outputs))
-        self._net_output(graph, out, places)
+            self._node(node, out.op.add(name=called), places, scope)
+            places.update((v, Place(called, i, self._address(v))) for i, v in enumerate(node.outputs))
+        self._net_output(graph, out.op.add(name=name("NetOutput"), type="NetOutput"), out, places)
         for number, op in enumerate(out.op):
             op.id = number
+
+    def _address(self, value: ir.Value) -> int:
+        return self.memory.offsets.get(value.name or "", (0, 0))[0]
 
     def _captured(self, graph: ir.Graph, outer: Mapping[ir.Value, str]) -> list[ir.Value]:
         found: dict[ir.Value, None] = {}
@@ -143,20 +167,18 @@ class Encoder:
         found.update((v, None) for v in graph.outputs if v in outer)
         return list(found)
 
-    def _data(self, out: pb.GraphDef, value: ir.Value, index: int) -> pb.OpDef:
-        op = out.op.add(name=self._name(value.name or "data"), type="Data")
+    def _data(self, out: pb.GraphDef, value: ir.Value, name: str, index: int) -> pb.OpDef:
+        op = out.op.add(name=name, type="Data")
         if index >= 0:
             op.attr["index"].i = index
         desc = op.output_desc.add()
         self._desc(value, desc)
-        if value.type is None and value.shape is None:
-            op.attr[ABSENT].b = True
         op.input_desc.add().CopyFrom(desc)
-        op.output_i.append(self.memory.offsets.get(value.name or "", (0, 0))[0])
+        op.output_i.append(self._address(value))
         return op
 
-    def _const(self, out: pb.GraphDef, value: ir.Value) -> pb.OpDef:
-        op = out.op.add(name=self._name(value.name or "const"), type="Const")
+    def _const(self, out: pb.GraphDef, value: ir.Value, name: str) -> pb.OpDef:
+        op = out.op.add(name=name, type="Const")
         desc = op.output_desc.add()
         self._desc(value, desc)
         stored = op.attr["value"].t
@@ -174,40 +196,35 @@ class Encoder:
         return op
 
     def _node(
-        self, node: ir.Node, out: pb.GraphDef, places: Mapping[ir.Value, tuple[str, int]], scope: Mapping[ir.Value, str]
-    ) -> str:
-        op = out.op.add(name=self._name(node.name or node.op_type))
-        if node.domain == GE_DOMAIN:
-            op.type = node.op_type
-        else:
-            op.type = f"{node.domain or 'ai.onnx'}::{node.op_type}"
+        self, node: ir.Node, op: pb.OpDef, places: Mapping[ir.Value, Place], scope: Mapping[ir.Value, str]
+    ) -> None:
+        op.type = node.op_type if node.domain == GE_DOMAIN else f"{node.domain or 'ai.onnx'}::{node.op_type}"
         for index, value in enumerate(node.inputs):
-            if value is None:
-                op.input.append("")
-                op.input_i.append(0)
-                op.is_input_const.append(False)
-                op.input_desc.add()
-                continue
-            source, port = places[value]
-            op.input.append(f"{source}:{port}")
-            op.input_name.append(f"x{index}")
-            op.src_name.append(source)
-            op.src_index.append(port)
-            op.is_input_const.append(value.const_value is not None)
-            op.input_i.append(self.memory.offsets.get(value.name or "", (0, 0))[0])
-            self._desc(value, op.input_desc.add())
+            self._input(op, index, value, places)
         for value in node.outputs:
             self._desc(value, op.output_desc.add())
-            op.output_i.append(self.memory.offsets.get(value.name or "", (0, 0))[0])
+            op.output_i.append(self._address(value))
         attributes.encode(node, op.attr)
         self._facts(node, op)
         self._bodies(node, op, scope)
-        return op.name
+
+    def _input(self, op: pb.OpDef, index: int, value: ir.Value | None, places: Mapping[ir.Value, Place]) -> None:
+        """All parallel lists of inputs get an entry, also for an input that is absent."""
+        place = Place("", 0, 0) if value is None else places[value]
+        op.input.append(f"{place.op}:{place.port}" if value is not None else "")
+        op.input_name.append(f"x{index}")
+        op.src_name.append(place.op)
+        op.src_index.append(place.port)
+        op.input_i.append(place.address)
+        desc = op.input_desc.add()
+        if value is not None:
+            self._desc(value, desc)
+        op.is_input_const.append(value is not None and value.const_value is not None)
 
     def _facts(self, node: ir.Node, op: pb.OpDef) -> None:
         engine = node.meta.get(ENGINE)
         if isinstance(engine, Engine):
-            op.attr["_asc_engine"].s = engine.value.encode()
+            op.attr[ENGINE_ATTR].s = engine.value.encode()
         if origin := node.meta.get(ORIGIN_OPS):
             _strings(op, "_datadump_original_op_names", [name or "" for name, _ in origin])
             _strings(op, "_datadump_original_op_types", [kind for _, kind in origin])
@@ -222,7 +239,7 @@ class Encoder:
             if attribute.type != ir.AttributeType.GRAPH:
                 continue
             body = attribute.as_graph()
-            made = pb.GraphDef(name=f"{op.name}/{attribute.name}")
+            made = pb.GraphDef(name=self._graph_name(f"{op.name}/{attribute.name}"))
             self.graphs.append(made)
             self._graph(body, made, {} if attribute.name == MEMBERS else scope)
             op.subgraph_name.append(made.name)
@@ -230,23 +247,18 @@ class Encoder:
         if names:
             _strings(op, BODIES, names)
 
-    def _net_output(self, graph: ir.Graph, out: pb.GraphDef, places: Mapping[ir.Value, tuple[str, int]]) -> None:
-        op = out.op.add(name=self._name("NetOutput"), type="NetOutput")
+    def _net_output(self, graph: ir.Graph, op: pb.OpDef, out: pb.GraphDef, places: Mapping[ir.Value, Place]) -> None:
         for index, value in enumerate(graph.outputs):
-            source, port = places[value]
-            op.input.append(f"{source}:{port}")
-            op.input_name.append(f"x{index}")
-            op.src_name.append(source)
-            op.src_index.append(port)
-            op.input_i.append(self.memory.offsets.get(value.name or "", (0, 0))[0])
-            self._desc(value, op.input_desc.add())
-            out.output.append(f"{source}:{port}")
+            self._input(op, index, value, places)
+            out.output.append(op.input[index])
 
     def _desc(self, value: ir.Value, out: pb.TensorDescriptor) -> None:
         out.name = value.name or ""
         out.device_type = "NPU"
         if value.dtype is not None:
             out.dtype = dtypes.of_ir(value.dtype).proto  # type: ignore[assignment]
+        if value.type is not None and not isinstance(value.type, ir.TensorType):
+            out.attr[TYPE].bt = attributes.type_bytes(value.type)
         desc = value.meta.get(DESC)
         out.layout = desc.format if isinstance(desc, TensorDesc) else "ND"
         stored = storage(value)

@@ -18,7 +18,7 @@ INPUTS, OUTPUTS, BATCH, IMAGE, DIMS, OUT_SHAPE, USER_ORDER = range(7)
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One input or output: ``size`` in bytes as the device allocates it, ``acl_dtype``/``format`` runtime numbers."""
+    """One input or output: ``size`` in bytes as a program has to supply it, ``acl_dtype``/``format`` runtime numbers."""
 
     name: str
     shape: tuple[int, ...]

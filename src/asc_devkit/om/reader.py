@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import onnx_ir as ir
 from google.protobuf.message import DecodeError, Message
 
+from asc_devkit import files
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge import dtypes
 from asc_devkit.ge.formats import PLAIN, storage_shape
@@ -21,8 +23,10 @@ from asc_devkit.ge.proto import ge_ir_pb2 as pb
 from asc_devkit.ge.proto import task_pb2
 from asc_devkit.om import attr_compression, attributes, container, inout
 from asc_devkit.om.container import Header, Part, Partition, broken
-from asc_devkit.om.decode import to_ir
+from asc_devkit.om.decode import layout_of, to_ir
 
+MAX_GROUPS: Final = 1 << 20
+MAX_MESSAGE: Final = (1 << 31) - 1  # protobuf reads no more
 _M = TypeVar("_M", bound=Message)
 
 
@@ -102,13 +106,8 @@ class OmFile:
         if row is None or row.ir is None or row.numpy is None:
             raise broken(f"constant {name} has an unknown element type {desc.dtype}")
         stored = tuple(desc.shape.dim)
-        if any(d < 0 for d in stored):
-            raise broken(f"constant {name} has the shape {list(stored)}")
-        count = 1
-        for dim in stored:
-            count *= dim
-        size = dtypes.nbytes(count, row.ir)
-        offset = desc.data_offset
+        size = dtypes.nbytes(attributes.elements(stored, f"constant {name}"), row.ir)
+        offset = desc.attr["merged_offset"].i if "merged_offset" in desc.attr else desc.data_offset
         pool = self.weights
         if desc.weight_size != size or offset < 0 or offset + size > len(pool):
             raise broken(f"constant {name} should have {size} bytes at {offset} of a pool of {len(pool)}")
@@ -116,20 +115,18 @@ class OmFile:
         if row.ir == ir.DataType.INT4:
             return ir.LazyTensor(lambda: _int4(raw, stored), dtype=row.ir, shape=ir.Shape(stored), name=name)
         flat = np.frombuffer(raw, dtype=row.numpy)
-        fmt = desc.layout.partition(":")[0]
-        if fmt in PLAIN or "origin_shape" not in desc.attr:
+        layout = layout_of(desc)
+        if layout is None or layout.format in PLAIN:
             return ir.Tensor(flat.reshape(stored), dtype=row.ir, name=name)
         shape = tuple(desc.attr["origin_shape"].list.i)
-        plain = desc.attr["origin_format"].s.decode("utf-8", "replace") if "origin_format" in desc.attr else "ND"
-        groups = desc.attr["_fe_groups"].i if "_fe_groups" in desc.attr else 1
-        if any(d < 1 for d in shape) or not 1 <= groups <= 1 << 20:
-            raise broken(f"constant {name} has the origin shape {list(shape)} in {groups} groups")
-        if groups > 1 and (len(shape) < 3 or shape[0] % groups):
-            raise broken(f"constant {name} cannot have {groups} groups in the shape {list(shape)}")
-        if storage_shape(shape, plain, fmt, row.ir, groups) != stored:
-            raise broken(f"constant {name} of shape {list(shape)} does not fill {fmt} {list(stored)}")
+        if any(d < 1 for d in shape) or not 1 <= layout.groups <= MAX_GROUPS:
+            raise broken(f"constant {name} has the origin shape {list(shape)} in {layout.groups} groups")
+        if storage_shape(shape, layout.origin_format, layout.format, row.ir, layout.groups) != stored:
+            raise broken(f"constant {name} of shape {list(shape)} does not fill {layout.format} {list(stored)}")
         return ir.LazyTensor(
-            lambda: ir.Tensor(from_storage(flat, fmt, shape, plain, groups), dtype=row.ir, name=name),
+            lambda: ir.Tensor(
+                from_storage(flat, layout.format, shape, layout.origin_format, layout.groups), dtype=row.ir, name=name
+            ),
             dtype=row.ir,
             shape=ir.Shape(shape),
             name=name,
@@ -137,31 +134,45 @@ class OmFile:
 
     def to_bytes(self) -> bytes:
         """The file rebuilt from its parsed parts; equal to the file for files written here."""
-        return self._rebuilt(self.raw_model_def)
-
-    def with_attributes(self, *, compressed: bool) -> bytes:
-        """The file with attribute names compressed (as the vendor writes them) or readable."""
-        definition = pb.ModelDef()
-        definition.CopyFrom(self.model_def)
-        if compressed:
-            attr_compression.compress(definition)
-        return self._rebuilt(definition)
-
-    def _rebuilt(self, definition: pb.ModelDef) -> bytes:
-        rebuilt = {
+        parsed = {
             Part.MODEL_INOUT_INFO: inout.encode(self.in_out),
-            Part.MODEL_DEF: definition.SerializeToString(deterministic=True),
+            Part.MODEL_DEF: self.raw_model_def.SerializeToString(deterministic=True),
             Part.TASK_INFO: self.task_def.SerializeToString(deterministic=True),
         }
-        parts = []
-        for p in self.partitions:
-            raw = self.data[p.offset : p.offset + p.size]
-            known = next((rebuilt[kind] for kind in rebuilt if kind == p.type and p.model == 0), None)
-            parts.append((p.type, known if known is not None else bytes(raw)))
-        table = container.table_bytes([(kind, len(body)) for kind, body in parts])
-        payload = len(table) + sum(len(body) for _, body in parts)
-        head = container.header_bytes(self.header.name, payload, dynamic=bool(self.header.is_unknow_model))
-        return head + table + b"".join(body for _, body in parts)
+        replaced = {
+            index: parsed[Part(p.type)]
+            for index, p in enumerate(self.partitions)
+            if p.model == 0 and p.type in list(parsed)
+        }
+        return b"".join(self._pieces(replaced))
+
+    def rewrite(self, path: str | PathLike[str], *, compressed: bool) -> None:
+        """Write the file again with attribute names compressed (as the vendor writes them) or readable.
+
+        Only model definitions change; weights are streamed from this file. Raises ``AscError`` on bad name tables.
+        """
+        replaced = {}
+        for index, p in enumerate(self.partitions):
+            if p.type == Part.MODEL_DEF:
+                definition = _parse(pb.ModelDef(), self.data[p.offset : p.offset + p.size], "model definition")
+                (attr_compression.compress if compressed else attr_compression.decompress)(definition)
+                replaced[index] = definition.SerializeToString(deterministic=True)
+        with files.atomic_writer(path) as handle:
+            for piece in self._pieces(replaced):
+                handle.write(piece)
+
+    def _pieces(self, replaced: Mapping[int, bytes]) -> Iterator[bytes | memoryview]:
+        """Header, then table and partitions of each model; ``replaced`` has new content by partition index."""
+        models: dict[int, list[tuple[int, bytes | memoryview]]] = {}
+        for index, p in enumerate(self.partitions):
+            body = replaced.get(index, self.data[p.offset : p.offset + p.size])
+            models.setdefault(p.model, []).append((p.type, body))
+        tables = [container.table_bytes([(kind, len(body)) for kind, body in parts]) for parts in models.values()]
+        payload = sum(map(len, tables)) + sum(len(body) for parts in models.values() for _, body in parts)
+        yield container.renewed_header(bytes(self.data[: container.HEADER_BYTES]), payload)
+        for table, parts in zip(tables, models.values(), strict=True):
+            yield table
+            yield from (body for _, body in parts)
 
 
 def read(path: str | PathLike[str]) -> OmFile:
@@ -180,6 +191,8 @@ def read(path: str | PathLike[str]) -> OmFile:
 
 
 def _parse(message: _M, raw: memoryview, what: str) -> _M:
+    if len(raw) > MAX_MESSAGE:
+        raise broken(f"its {what} has {len(raw)} bytes, more than 2 GiB")
     try:
         message.ParseFromString(bytes(raw))
     except (DecodeError, UnicodeDecodeError) as error:

@@ -9,19 +9,24 @@ from typing import IO, Any, Final
 import numpy as np
 import onnx_ir as ir
 
-from asc_devkit import __version__, files
+from asc_devkit import __version__, files, ops
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge import dtypes
-from asc_devkit.ge.desc import DESC, ENGINE, ORIGIN_TENSOR, Engine, TensorDesc
+from asc_devkit.ge.desc import DESC, GE_DOMAIN, ORIGIN_TENSOR, Engine, TensorDesc
 from asc_devkit.ge.formats import PLAIN, Format
 from asc_devkit.ge.layout import to_storage
 from asc_devkit.ge.proto import ge_ir_pb2 as pb
 from asc_devkit.ge.proto import task_pb2
 from asc_devkit.om import attr_compression, container, inout
 from asc_devkit.om.container import Part
-from asc_devkit.om.encode import Encoder, MemoryLayout, Weight, tensor_size, value_bytes
+from asc_devkit.om.encode import ENGINE_ATTR, OPSETS, Encoder, MemoryLayout, Weight, value_bytes
 
 BASE_ADDRESS: Final = 0x80000000
+_KERNELS: Final = {  # kernel types of the runtime: 2 for the AI cores, 6 for the AI CPU
+    Engine.CUBE.value: 2,
+    Engine.VECTOR.value: 2,
+    Engine.AICPU.value: 6,
+}
 MAX_PARTITION: Final = (1 << 32) - 1
 _L: Final = pb.AttrDef.ListValue
 
@@ -46,19 +51,24 @@ def write(path: str | PathLike[str], model: ir.Model, info: ModelInfo, memory: M
     """
     memory = memory or MemoryLayout()
     encoder = Encoder(memory)
-    encoder.root(model.graph, info.name)
-    definition = pb.ModelDef(name=info.name, version=1, custom_version="")
+    name = info.name.encode("utf-8", "replace").decode()
+    root = encoder.root(model.graph, name)
+    definition = pb.ModelDef(name=name, version=1, custom_version="")
     definition.graph.extend(encoder.graphs)
-    tasks = _tasks(model.graph, memory, encoder.pool).SerializeToString(deterministic=True)
+    tasks = _tasks(root, memory, encoder.pool).SerializeToString(deterministic=True)
     _attributes(definition, info, memory, encoder, len(tasks))
+    opsets = {"": ops.CANONICAL_OPSET, **model.graph.opset_imports}
+    listed = sorted(f"{domain or 'ai.onnx'}:{version}" for domain, version in opsets.items() if domain != GE_DOMAIN)
+    definition.attr[OPSETS].list.s.extend(text.encode() for text in listed)
+    definition.attr[OPSETS].list.val_type = _L.VT_LIST_STRING
     if info.attr_compression:
         attr_compression.compress(definition)
     described = inout.encode(_in_out(model.graph))
     body = definition.SerializeToString(deterministic=True)
-    for name, size in (("MODEL_DEF", len(body)), ("TASK_INFO", len(tasks))):
+    for part, size in (("MODEL_DEF", len(body)), ("TASK_INFO", len(tasks))):
         if size > MAX_PARTITION:
             raise AscError(
-                Problem("E13023", f"Partition {name} has {size} bytes, more than 4 GiB.", seed_class="EE3001")
+                Problem("E13023", f"Partition {part} has {size} bytes, more than 4 GiB.", seed_class="EE3001")
             )
     sizes = [
         (Part.MODEL_INOUT_INFO, len(described)),
@@ -69,7 +79,7 @@ def write(path: str | PathLike[str], model: ir.Model, info: ModelInfo, memory: M
     table = container.table_bytes([(int(kind), size) for kind, size in sizes])
     payload = len(table) + sum(size for _, size in sizes)
     with files.atomic_writer(path) as handle:
-        handle.write(container.header_bytes(info.name, payload))
+        handle.write(container.header_bytes(name, payload))
         handle.write(table)
         handle.write(described)
         handle.write(body)
@@ -112,7 +122,7 @@ def _attributes(
         ("asc_precision_mode", info.precision_mode),
         ("asc_overflow_mode", info.overflow_mode),
     ):
-        attrs[name].s = text.encode()
+        attrs[name].s = text.encode("utf-8", "surrogateescape")
     for name, number in (
         ("framework_type", info.framework),
         ("memory_size", memory.memory_size),
@@ -133,8 +143,8 @@ def _attributes(
     attrs["attr_model_out_nodes_name"].list.val_type = _L.VT_LIST_STRING
 
 
-def _tasks(graph: ir.Graph, memory: MemoryLayout, weight_size: int) -> task_pb2.ModelTaskDef:
-    """One task description per device operator. Kernels are not compiled: no binary, no arguments."""
+def _tasks(graph: pb.GraphDef, memory: MemoryLayout, weight_size: int) -> task_pb2.ModelTaskDef:
+    """One task description per device operator. Kernels are not compiled: no binary, no arguments, no block number."""
     made = task_pb2.ModelTaskDef(
         version="1",
         memory_size=memory.memory_size,
@@ -144,15 +154,18 @@ def _tasks(graph: ir.Graph, memory: MemoryLayout, weight_size: int) -> task_pb2.
         weight_addr=BASE_ADDRESS + memory.memory_size,
         batch_num=1,
     )
-    for index, node in enumerate(graph):
-        if node.meta.get(ENGINE) in (Engine.LOCAL, Engine.HOST):
+    for op in graph.op:
+        kernel = _KERNELS.get(op.attr[ENGINE_ATTR].s.decode() if ENGINE_ATTR in op.attr else "")
+        if kernel is None:
             continue
         task = made.task.add(id=len(made.task), type=0, stream_id=0)
-        inputs = "".join(f"{{i_instance{i}*}}" for i, v in enumerate(node.inputs) if v is not None)
-        outputs = "".join(f"{{o_instance{i}*}}" for i in range(len(node.outputs)))
-        task.kernel.context.op_index = index
-        task.kernel.context.args_format = inputs + outputs
-        task.kernel.context.args_count = len(node.inputs) + len(node.outputs)
+        inputs = [f"{{i_instance{i}*}}" for i, text in enumerate(op.input) if text]
+        outputs = [f"{{o_instance{i}*}}" for i in range(len(op.output_desc))]
+        context = task.kernel.context
+        context.kernel_type = kernel
+        context.op_index = op.id
+        context.args_format = "".join(inputs + outputs)
+        context.args_count = len(inputs) + len(outputs)
     return made
 
 
@@ -172,4 +185,4 @@ def _info(value: ir.Value, name: str) -> inout.TensorInfo:
     fmt = desc.format if isinstance(desc, TensorDesc) else "ND"
     shape = () if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
     kind = dtypes.UNDEFINED_ACL if value.dtype is None else dtypes.of_ir(value.dtype).acl
-    return inout.TensorInfo(name, shape, kind, int(Format[fmt]), tensor_size(value_bytes(value)), shape)
+    return inout.TensorInfo(name, shape, kind, int(Format[fmt]), value_bytes(value), shape)
