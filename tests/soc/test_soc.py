@@ -78,6 +78,7 @@ def test_what_follows_from_the_family(name: str, overflow: str, fmt: str, floats
     assert chip.overflow_mode == overflow
     assert chip.matmul_format == fmt
     assert chip.cube_floats == floats
+    assert "unsure" in chip.sources["overflow_mode"]  # the families the public text does not name are marked
 
 
 @pytest.mark.seed("D3")

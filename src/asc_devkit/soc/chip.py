@@ -23,6 +23,7 @@ class Soc:
     generation: str
     series: str
     overflow_mode: str
+    short_soc: str | None = None
     arch: str | None = None
     npu_arch: int | None = None
     core_layout: str | None = None
@@ -115,11 +116,18 @@ _DERIVED: Final = frozenset({"name", "generation", "series", "overflow_mode", "c
 
 
 def from_row(
-    name: str, row: Mapping[str, Any], sources: list[str], *, generation: str, series: str, overflow_mode: str
+    name: str,
+    row: Mapping[str, Any],
+    sources: list[str],
+    *,
+    generation: str,
+    series: str,
+    overflow_mode: str,
+    overflow_source: str,
 ) -> Soc:
     """Build a ``Soc`` from one row of a data file, whose entries are ``[value, source index or null]``."""
     values: dict[str, Any] = {}
-    origin: dict[str, str] = {}
+    origin = {"overflow_mode": overflow_source}
     for attribute in Soc.__dataclass_fields__:
         entry = row.get(FIELDS.get(attribute, attribute))
         if attribute in _DERIVED or entry is None:
@@ -129,6 +137,8 @@ def from_row(
         if source is not None:
             origin[attribute] = sources[source]
     shapes = {kind: tuple(row[key][0]) for kind, key in _CUBE_SHAPES.items() if key in row}
+    if "cube_mkn_fp16" in row and row["cube_mkn_fp16"][1] is not None:
+        origin["cube_mkn"] = sources[row["cube_mkn_fp16"][1]]
     notes = tuple(row["notes"][0]) if "notes" in row else ()
     return Soc(
         name=name,

@@ -39,7 +39,15 @@ def _chips() -> dict[str, Soc]:
         data = _read(f"{generation}.json")
         mode = "infnan" if generation in index["overflow"]["infnan"] else "saturate"
         for name, row in data["chips"].items():
-            chips[name] = from_row(name, row, data["sources"], generation=generation, series=series, overflow_mode=mode)
+            chips[name] = from_row(
+                name,
+                row,
+                data["sources"],
+                generation=generation,
+                series=series,
+                overflow_mode=mode,
+                overflow_source=index["overflow"]["source"],
+            )
     return chips
 
 
