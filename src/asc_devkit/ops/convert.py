@@ -15,10 +15,15 @@ from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, GROUP, MEMBERS, ORIGIN_OPS, Engine
 from asc_devkit.ops import registry
 from asc_devkit.ops.catalogue import CANONICAL_OPSET, Cost, GeOp
-from asc_devkit.ops.emit import Emitter, GeEmitter, Names, OnnxEmitter, Rejected, Scope, widened
+from asc_devkit.ops.emit import Emitter, GeEmitter, Names, OnnxEmitter, Rejected, Reshapes, Scope, widened
 
 IR_VERSION = 10
 MAX_DEPTH = 32
+MAX_LISTED = 200
+# What a conversion function raises on a node whose attributes or inputs are not those of its operator.
+MALFORMED = (
+    ArithmeticError, AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,13 @@ def to_ge(model: ir.Model, host_ops: bool) -> ToGeResult:
 
     Nodes that cannot be converted keep their ONNX identity with ``meta[ENGINE] = Engine.HOST`` and are listed in
     ``unsupported``. Without ``host_ops`` the list also holds operators that the toolkit could convert but that the real
-    ATC neither parses nor can be given in an exactly rewritten form.
+    ATC neither parses nor can be given in an exactly rewritten form. Raises ``AscError`` listing all malformed nodes.
     """
     walk = _ToGe(model, host_ops)
-    return ToGeResult(walk.model(), walk.unsupported)
+    converted = walk.model()
+    if walk.problems:
+        raise AscError(walk.problems[:MAX_LISTED])
+    return ToGeResult(converted, walk.unsupported)
 
 
 def to_onnx(
@@ -66,7 +74,7 @@ def to_onnx(
     walk = _ToOnnx(model, float_as)
     lowered = walk.model()
     if walk.problems:
-        raise AscError(walk.problems)
+        raise AscError(walk.problems[:MAX_LISTED])
     if names is not None:
         names.update((old, new.name or "") for old, new in walk.values.items() if new is not None)
     return lowered
@@ -82,7 +90,7 @@ class _Walk:
         self.source = source
         self.names = Names(set(_all_names(source.graph, 0)))
         self.values: dict[ir.Value, ir.Value | None] = {}
-        self.reshapes: dict[tuple[int, tuple[int, ...]], ir.Value] = {}
+        self.reshapes: Reshapes = {}
 
     def model(self) -> ir.Model:
         graph = self.graph(self.source.graph)
@@ -241,6 +249,7 @@ class _ToGe(_Walk):
         super().__init__(source)
         self.host_ops = host_ops
         self.unsupported: list[Unsupported] = []
+        self.problems: list[Problem] = []
 
     def opsets(self) -> dict[str, int]:
         return {**self.source.opset_imports, GE_DOMAIN: 1}
@@ -268,13 +277,35 @@ class _ToGe(_Walk):
             self.roll_back(scope, *mark)
             self.keep_on_host(node, scope, rejected.reason, rejected.fix)
             return
+        except MALFORMED as error:
+            self.roll_back(scope, *mark)
+            self.malformed(node, error)
+            self.copy_node(node, scope)
+            return
         self.inherit(node, e.created)
+
+    def malformed(self, node: ir.Node, error: Exception) -> None:
+        name = node.name or node.outputs[0].name or "?"
+        self.problems.append(
+            Problem(
+                "E14001",
+                f"{node.op_type} node {name}: malformed inputs or attributes ({error})",
+                "the operator's attributes are missing, of another kind, or do not fit its inputs",
+                "check the model with onnx.checker; export it again if it was cut or edited",
+                (name,),
+                "EE2001",
+            )
+        )
 
     def roll_back(self, scope: Scope, nodes: int, initializers: int) -> None:
         """Take back what was appended to ``scope`` since it had so many nodes and initializers."""
+        removed = set(scope.initializers[initializers:])
         for created in reversed(scope.nodes[nodes:]):
+            removed.update(created.outputs)
             for index in range(len(created.inputs)):
                 created.replace_input_with(index, None)
+        self.names.kept.difference_update(value.name or "" for value in removed)
+        self.reshapes = {key: value for key, value in self.reshapes.items() if value not in removed}
         del scope.nodes[nodes:], scope.initializers[initializers:]
 
     def define(self, node: ir.Node, scope: Scope) -> None:
@@ -385,7 +416,7 @@ class _ToOnnx(_Walk):
         except Rejected as rejected:
             self.fail(node, scope, rejected.reason)
             return
-        except (KeyError, TypeError, ValueError, AssertionError, AttributeError, IndexError) as error:
+        except MALFORMED as error:
             self.fail(node, scope, f"its inputs or attributes are not those of {node.op_type} ({error})")
             return
         for created in e.created:

@@ -13,6 +13,8 @@ from asc_devkit.ge.desc import ENGINE, GE_DOMAIN
 from asc_devkit.ops import attributes, registry
 
 Array = np.ndarray[Any, Any]
+# Constants under another shape, by graph under construction, value and shape.
+Reshapes = dict[tuple[int, int, tuple[int, ...]], ir.Value]
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
@@ -68,7 +70,7 @@ class Emitter:
         inputs: list[ir.Value | None],
         scope: Scope,
         names: Names,
-        reshapes: dict[tuple[int, tuple[int, ...]], ir.Value],
+        reshapes: Reshapes,
         wide: ir.DataType | None,
     ) -> None:
         self.node, self.inputs, self.scope, self.names = node, inputs, scope, names
@@ -155,7 +157,7 @@ class Emitter:
         return value
 
     def reshaped(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
-        key = (id(value), tuple(shape))
+        key = (id(self.scope), id(value), tuple(shape))
         if key not in self.reshapes:
             tensor, dims = value.const_value, tuple(shape)
             assert tensor is not None and value.dtype is not None
