@@ -155,6 +155,32 @@ def test_the_slower_branch_of_an_if_is_counted() -> None:
     assert found.total_us == found.operators[1].us
 
 
+def test_an_einsum_is_the_product_it_spells() -> None:
+    a, b = value("a", [4, 128, 64]), value("b", [4, 96, 64])
+    spelt = node("Einsum", [a, b], "e", [4, 128, 96], equation="bik,bjk->bij", N=2)
+    product = node("BatchMatMulV2", [a, b], "m", [4, 128, 96], adj_x1=0, adj_x2=1)
+    found = perf.estimate(model([a, b], [spelt, product]), P3).operators
+    assert found[0].flops == found[1].flops == 2 * 4 * 128 * 96 * 64
+    assert found[0].cube_us == found[1].cube_us
+
+
+def test_a_recurrence_takes_its_steps_one_after_the_other() -> None:
+    def lstm(steps: int) -> perf.OpTime:
+        x, w, r = value("x", [steps, 1, 64]), value("w", [1, 512, 64]), value("r", [1, 512, 128])
+        made = node("CommonLSTM", [x, w, r], "lstm", [steps, 1, 1, 128])
+        return perf.estimate(model([x, w, r], [made]), P3).operators[0]
+
+    assert lstm(100).us > 8 * lstm(10).us
+    assert lstm(10).flops == 2 * 10 * 512 * (64 + 128)
+
+
+def test_attributes_of_the_wrong_type_do_not_matter() -> None:
+    x, w = value("x", [1, 8, 8, 8]), value("w", [8, 8, 1, 1])
+    odd = node("Conv2D", [x, w], "c", [1, 8, 8, 8], groups="many", strides="wide", data_format=3)
+    soft = node("SoftmaxV2", odd.outputs, "s", [1, 8, 8, 8], axes="last")
+    assert all(op.us > 0 for op in perf.estimate(model([x, w], [odd, soft]), P3).operators)
+
+
 def test_unknown_sizes_are_said() -> None:
     x = value("x", ["n", 64])
     (op,) = perf.estimate(model([x], [node("Relu", [x], "relu", ["n", 64])]), B2).operators

@@ -26,6 +26,8 @@ _TRANSPOSED: Final = frozenset(
 
 def matmul(view: NodeView, rates: Rates) -> Work:
     """``MatMulV2``/``MatMulV3``, ``BatchMatMulV2`` and relatives: [.., m, k] x [.., k, n]."""
+    if view.type == "Einsum":
+        return _einsum(view, rates)
     a, b = view.shape(0), view.shape(1)
     if not a or not b or view.input(0) is None or view.input(1) is None:
         return Work(reads=view.reads(), written=view.written(), note="shapes unknown")
@@ -55,6 +57,33 @@ def matmul(view: NodeView, rates: Rates) -> Work:
     return _from_gemm(gemm, view, rates)
 
 
+def _einsum(view: NodeView, rates: Rates) -> Work:
+    """Two operands: letters in both and the result are the batch, those only in both are K."""
+    left, _, out = view.text("equation", "").replace(" ", "").partition("->")
+    terms = left.split(",")
+    sizes: dict[str, int] = {}
+    for term, index in zip(terms, range(len(view.inputs)), strict=False):
+        sizes.update(zip(term, view.shape(index), strict=False))
+    first, second = view.input(0), view.input(1)
+    if len(terms) != 2 or first is None or second is None or "." in left or not set(out) <= set(sizes):
+        work = Work(reads=view.reads(), written=view.written(), note="priced by its traffic only")
+        work.flops = 2.0 * prod(sizes.values())
+        return work
+    a, b, y = set(terms[0]), set(terms[1]), set(out)
+    batch = max(prod(sizes[c] for c in a & b & y), 1)
+    gemm = Gemm(
+        m=max(prod(sizes[c] for c in a & y - b), 1),
+        n=max(prod(sizes[c] for c in b & y - a), 1),
+        k=max(prod(sizes[c] for c in (a | b) - y), 1),
+        batch=batch,
+        dtype=view.dtype(0),
+        a_bytes=nbytes(first) / batch,
+        b_bytes=nbytes(second) / batch,
+        out_bytes=view.written() / batch,
+    )
+    return _from_gemm(gemm, view, rates)
+
+
 def convolution(view: NodeView, rates: Rates) -> Work:
     """Convolutions as implicit products: rows are output positions, K runs over the window and the channels.
 
@@ -68,7 +97,7 @@ def convolution(view: NodeView, rates: Rates) -> Work:
     x, w, y = view.shape(data), view.shape(weight), view.out_shape()
     if len(x) < 3 or len(w) != len(x) or len(y) != len(x):
         return Work(reads=view.reads(), written=view.written(), note="shapes unknown")
-    channels_last = str(view.attr("data_format", "NCHW")).endswith("C")
+    channels_last = view.text("data_format", "NCHW").endswith("C")
     cin = x[-1] if channels_last else x[1]
     cout = y[-1] if channels_last else y[1]
     positions = prod(y) // max(cout, 1)
@@ -76,7 +105,7 @@ def convolution(view: NodeView, rates: Rates) -> Work:
     dtype = view.dtype(data)
     c0 = 32 if dtype in ("int8", "uint8") else 16
     depthwise = view.type.startswith("Depthwise")
-    groups = max(int(view.attr("groups", 1)), 1)
+    groups = max(view.integer("groups", 1), 1)
     if depthwise:
         groups = cin
     share = formats.grouping(groups, max(cin // groups, 1), max(cout // groups, 1), c0) if groups > 1 else 1
@@ -104,7 +133,7 @@ def convolution(view: NodeView, rates: Rates) -> Work:
         work.note = (
             f"{groups} groups in {blocks} block-diagonal products: {gemm.flops / work.flops:.3g}x the multiplications"
         )
-    elif transposed and max(_ints(view.attr("strides", [1]))) > 1:
+    elif transposed and max(view.integers("strides"), default=1) > 1:
         work.note = "the input is spread with zeros on chip; they are multiplied too"
     return work
 
@@ -114,11 +143,11 @@ def attention(view: NodeView, rates: Rates) -> Work:
     q, k = view.shape(0), view.shape(1)
     if len(q) < 3 or len(k) < 3:
         return Work(reads=view.reads(), written=view.written(), note="shapes unknown")
-    layout = str(view.attr("input_layout", "BNSD"))
-    heads = int(view.attr("head_num", view.attr("num_heads", 1)))
+    layout = view.text("input_layout", "BNSD")
+    heads = max(view.integer("head_num", view.integer("num_heads", 1)), 1)
     axis = layout.index("S") if "S" in layout and len(layout) == len(q) else len(q) - 2
     rows, columns = q[axis], k[axis]
-    depth = q[-1] // heads if layout.endswith("H") and heads else q[-1]
+    depth = q[-1] // heads if layout.endswith("H") else q[-1]
     batch = max(prod(q) // max(rows * depth, 1), 1)
     size = width(view.inputs[0]) if view.inputs[0] is not None else 2.0
     tile = price(
@@ -145,7 +174,7 @@ def attention(view: NodeView, rates: Rates) -> Work:
 def recurrence(view: NodeView, rates: Rates) -> Work:
     """LSTM, GRU and RNN: one small product per time step with all weights, gates on the vector units, in sequence."""
     x = view.shape(0)
-    weights = [v for v in view.inputs[1:] if v is not None and len(v.shape or ()) >= 2 and v.const_value is not None]
+    weights = [v for v in view.inputs[1:3] if v is not None and len(v.shape or ()) >= 2]
     if len(x) != 3 or not weights:
         return Work(reads=view.reads(), written=view.written(), note="shapes unknown")
     steps, batch = x[0], x[1]
@@ -202,8 +231,4 @@ def _operands(view: NodeView) -> tuple[int | None, int | None]:
 
 
 def _flag(view: NodeView, *names: str) -> bool:
-    return any(bool(view.attr(name, 0)) for name in names)
-
-
-def _ints(value: object) -> list[int]:
-    return [int(v) for v in value] if isinstance(value, (list, tuple)) else [int(value)]  # type: ignore[call-overload]
+    return any(view.integer(name, 0) for name in names)

@@ -33,9 +33,7 @@ def transpose(view: NodeView, rates: Rates) -> Work:
     """Transpose and TransData: blocks are turned on chip; axes that stay last make long runs."""
     source, out = view.input(0), view.outputs[0]
     shape, size = view.shape(0), width(out)
-    perm = [int(p) for p in view.attr("perm", [])]
-    if not perm and len(view.inputs) > 1 and view.inputs[1] is not None and view.inputs[1].const_value is not None:
-        perm = [int(p) for p in view.inputs[1].const_value.numpy().reshape(-1)[:16]]
+    perm = view.integers("perm") or view.constant(1)
     kept = 1
     for axis in range(len(shape) - 1, -1, -1):
         if axis >= len(perm) or perm[axis] != axis:

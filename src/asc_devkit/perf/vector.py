@@ -26,8 +26,8 @@ def pool(view: NodeView, rates: Rates) -> Work:
     out, source = view.outputs[0], view.input(0)
     count = elements(out)
     inside = elements(source) if source is not None else count
-    window = prod(int(d) for d in view.attr("ksize", view.attr("kernel_size", view.attr("window", [])))) or 1
-    if window == 1 or "Global" in view.type or view.attr("global_pooling", 0):
+    window = max(prod(view.integers("ksize", "kernel_size", "kernel_shape", "window")), 1)
+    if window == 1 or "Global" in view.type or view.integer("global_pooling", 0):
         window = max(inside // max(count, 1), 1)
     return _spread(view, rates, count * window * width(out), 2, flops=float(count * window))
 
@@ -64,10 +64,8 @@ def normalise(view: NodeView, rates: Rates) -> Work:
 def softmax(view: NodeView, rates: Rates) -> Work:
     """Maximum, exponential, sum and division over a row; other axes than the last are strided in UB."""
     shape = view.shape(0)
-    axes = view.attr("axes", view.attr("axis", [-1]))
-    axis = (axes[0] if isinstance(axes, (list, tuple)) else int(axes)) if axes != [] else -1
     rank = max(len(shape), 1)
-    axis = axis % rank
+    axis = (view.integers("axes", "axis") or [-1])[0] % rank
     count = prod(shape)
     row = shape[axis] if shape else 1
     rows = max(count // max(row, 1), 1)
@@ -105,9 +103,9 @@ def _cycles(op_type: str, rates: Rates) -> float:
 def _row_length(view: NodeView, count: int) -> int:
     """Elements normalised together: the size of scale for layer norms, the group for group norms."""
     shape = view.shape(0)
-    groups = view.attr("num_groups", 0)
-    if groups and len(shape) > 1:
-        return max(count // (shape[0] * int(groups)), 1)
+    groups = view.integer("num_groups", 0)
+    if groups > 0 and len(shape) > 1:
+        return max(count // max(shape[0] * groups, 1), 1)
     if view.type.startswith("Instance") and len(shape) > 2:
         return prod(shape[2:])
     scale = view.shape(1)
@@ -117,13 +115,8 @@ def _row_length(view: NodeView, count: int) -> int:
 def _reduces_last(view: NodeView) -> bool:
     """True when the last axis is among the reduced ones, judged by shapes when the axes are not an attribute."""
     shape = view.shape(0)
-    axes = view.attr("axes", view.attr("axis", view.attr("dimension", None)))
-    if isinstance(axes, int):
-        axes = [axes]
-    if axes is None and len(view.inputs) > 1 and view.inputs[1] is not None and view.inputs[1].const_value is not None:
-        constant = view.inputs[1].const_value
-        axes = [int(a) for a in constant.numpy().reshape(-1)[:16]]
+    axes = view.integers("axes", "axis", "dimension") or view.constant(1)
     if axes:
-        return any(int(a) % max(len(shape), 1) == len(shape) - 1 for a in axes)
+        return any(a % max(len(shape), 1) == len(shape) - 1 for a in axes)
     out = shape_of(view.outputs[0])
     return not (shape and out and shape[-1] == out[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import onnx_ir as ir
 
@@ -19,6 +19,7 @@ _NAMES: Final = {
     ir.DataType.UINT8: "uint8",
     ir.DataType.INT4: "int4",
 }
+MOST_CONSTANT: Final = 64  # axes and permutations are shorter; anything longer is data
 _HALF: Final = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
 
@@ -57,10 +58,35 @@ class NodeView:
         self.inputs = node.inputs
         self.outputs = node.outputs
 
-    def attr(self, name: str, default: Any) -> Any:
-        """Value of an attribute, ``default`` when the node has none."""
+    def integer(self, name: str, default: int) -> int:
+        """An integer attribute; ``default`` when the node has none of that type."""
         found = self.node.attributes.get(name)
-        return default if found is None else found.value
+        return found.value if found is not None and isinstance(found.value, int) else default
+
+    def integers(self, *names: str) -> list[int]:
+        """The first of these attributes that holds integers (one or a list), [] when there is none."""
+        for name in names:
+            found = self.node.attributes.get(name)
+            if found is None:
+                continue
+            if isinstance(found.value, int):
+                return [found.value]
+            if isinstance(found.value, (list, tuple)) and all(isinstance(v, int) for v in found.value):
+                return list(found.value)
+        return []
+
+    def text(self, name: str, default: str) -> str:
+        """A string attribute; ``default`` when the node has none of that type."""
+        found = self.node.attributes.get(name)
+        return found.value if found is not None and isinstance(found.value, str) else default
+
+    def constant(self, index: int) -> list[int]:
+        """A short constant input (axes, permutation) as integers, [] when it is none."""
+        value = self.input(index)
+        constant = value.const_value if value is not None else None
+        if constant is None or constant.size > MOST_CONSTANT or not constant.dtype.is_integer():
+            return []
+        return [int(v) for v in constant.numpy().reshape(-1)]
 
     def input(self, index: int) -> ir.Value | None:
         return self.inputs[index] if index < len(self.inputs) else None
