@@ -138,3 +138,18 @@ def unit_moves(before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | N
         return None
     units, longs = iter([i for i, d in enumerate(before) if d == 1]), iter(long)
     return [next(units) if d == 1 else next(longs) for d in after]
+
+
+def axis_sources(between: ir.Node, ed: Editor) -> list[int | None] | None:
+    """Axis of the input each axis of the output of ``between`` comes from (None: a new one of length 1)."""
+    if between.op_type == "Transpose":
+        perm = perm_of(between, ed)
+        return None if perm is None else list(perm)
+    before, after = ed.dims(between.inputs[0]), ed.dims(between.outputs[0])
+    if before is None or after is None:
+        return None
+    long = [i for i, d in enumerate(before) if d != 1]
+    if [before[i] for i in long] != [d for d in after if d != 1]:
+        return None
+    rest = iter(long)
+    return [None if d == 1 else next(rest) for d in after]
