@@ -17,6 +17,7 @@ VERSION: Final = "om_compress_version"
 NAMES: Final = "attr_name_enum"
 VALUES: Final = "attr_value_enum"
 FLAGS: Final = "attrs_use_string_value"
+MAX_DIGITS: Final = 5  # more than 2**32 names
 _V: Final = pb.AttrDef.ListValue
 
 
@@ -37,8 +38,8 @@ def decompress(model: pb.ModelDef) -> None:
             if not key.startswith("\0"):
                 continue
             index = _number(key)
-            if index >= len(names):
-                raise broken(f"attribute number {index} is not in its name table of {len(names)}")
+            if not 0 <= index < len(names):
+                raise broken(f"attribute number {index} ({key!r}) is not in its name table of {len(names)}")
             value = pb.AttrDef()
             value.CopyFrom(attrs[key])
             if index < len(flags) and flags[index]:
@@ -98,10 +99,11 @@ def _digits(index: int) -> str:
 
 
 def _number(key: str) -> int:
-    total = 0
-    for power, char in enumerate(key[1:9]):
-        total += (ord(char) - 1) * 127**power
-    return total
+    """The index that a compressed name stands for; -1 when it is not written in base 127."""
+    digits = [ord(char) - 1 for char in key[1:]]
+    if not 1 <= len(digits) <= MAX_DIGITS or not all(0 <= d < 127 for d in digits):
+        return -1
+    return sum(digit * 127**power for power, digit in enumerate(digits))
 
 
 def _is_string(value: pb.AttrDef) -> bool:

@@ -55,9 +55,7 @@ def layout_of(desc: pb.TensorDescriptor) -> TensorDesc | None:
     if "origin_format" not in desc.attr:
         return None
     fmt, _, packed = desc.layout.partition(":")
-    groups = desc.attr["_fe_groups"].i if "_fe_groups" in desc.attr else 1
-    if packed.isdigit() and len(packed) < 9:
-        groups = int(packed)
+    groups = int(packed) if packed.isascii() and packed.isdigit() and len(packed) < 9 else 1
     plain = desc.attr["origin_format"].s.decode("utf-8", "replace")
     return TensorDesc(fmt, plain, tuple(desc.shape.dim), groups)
 
@@ -249,6 +247,6 @@ def _opsets(model: pb.ModelDef) -> dict[str, int]:
     found = {}
     for raw in model.attr[OPSETS].list.s if OPSETS in model.attr else ():
         domain, _, version = raw.decode("utf-8", "replace").rpartition(":")
-        if version.isdigit() and len(version) < 9:
+        if version.isascii() and version.isdigit() and len(version) < 9:
             found["" if domain == "ai.onnx" else domain] = int(version)
     return found

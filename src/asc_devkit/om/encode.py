@@ -62,11 +62,12 @@ class Weight:
 
 
 class Place(NamedTuple):
-    """Where a value comes from: operator, its output, and the byte offset in device memory."""
+    """Where a value comes from: operator, its output, the byte offset in device memory; and its name in the graph."""
 
     op: str
     port: int
     address: int
+    name: str
 
 
 class _Unique:
@@ -120,6 +121,8 @@ class Encoder:
         self.pool = 0
         self.graphs: list[pb.GraphDef] = []
         self._graph_name = _Unique()
+        self._offsets = memory.offsets
+        self._described: dict[ir.Value, pb.TensorDescriptor] = {}
 
     def root(self, graph: ir.Graph, name: str) -> pb.GraphDef:
         """Encode the root graph (and its bodies behind it)."""
@@ -138,27 +141,27 @@ class Encoder:
         for index, value in enumerate(graph.inputs):
             op = self._data(out, value, inputs[index], index)
             out.input.append(f"{op.name}:0")
-            places[value] = Place(op.name, 0, op.output_i[0])
+            places[value] = Place(op.name, 0, op.output_i[0], op.name)
         for value in self._captured(graph, outer):
             op = self._data(out, value, name(value.name or "data"), -1)
             op.attr[OUTER].s = outer[value].encode()
-            places[value] = Place(op.name, 0, op.output_i[0])
+            places[value] = Place(op.name, 0, op.output_i[0], value.name or "")
         for value in graph.initializers.values():
             if value.const_value is not None:
                 op = self._const(out, value, name(value.name or "const"))
-                places[value] = Place(op.name, 0, op.output_i[0] if op.output_i else 0)
+                places[value] = Place(op.name, 0, op.output_i[0] if op.output_i else 0, value.name or "")
         for group in (graph.inputs, graph.initializers.values()):
             scope.update((value, value.name or "") for value in group)
         for node, called in zip(graph, nodes, strict=True):
             scope.update((value, value.name or "") for value in node.outputs)
             self._node(node, out.op.add(name=called), places, scope)
-            places.update((v, Place(called, i, self._address(v))) for i, v in enumerate(node.outputs))
+            places.update((v, Place(called, i, self._address(v), v.name or "")) for i, v in enumerate(node.outputs))
         self._net_output(graph, out.op.add(name=name("NetOutput"), type="NetOutput"), out, places)
         for number, op in enumerate(out.op):
             op.id = number
 
     def _address(self, value: ir.Value) -> int:
-        return self.memory.offsets.get(value.name or "", (0, 0))[0]
+        return self._offsets.get(value.name or "", (0, 0))[0]
 
     def _captured(self, graph: ir.Graph, outer: Mapping[ir.Value, str]) -> list[ir.Value]:
         found: dict[ir.Value, None] = {}
@@ -173,6 +176,8 @@ class Encoder:
             op.attr["index"].i = index
         desc = op.output_desc.add()
         self._desc(value, desc)
+        if index >= 0:
+            desc.name = name  # a group may be handed the same value twice: its inputs still need two names
         op.input_desc.add().CopyFrom(desc)
         op.output_i.append(self._address(value))
         return op
@@ -210,7 +215,7 @@ class Encoder:
 
     def _input(self, op: pb.OpDef, index: int, value: ir.Value | None, places: Mapping[ir.Value, Place]) -> None:
         """All parallel lists of inputs get an entry, also for an input that is absent."""
-        place = Place("", 0, 0) if value is None else places[value]
+        place = Place("", 0, 0, "") if value is None else places[value]
         op.input.append(f"{place.op}:{place.port}" if value is not None else "")
         op.input_name.append(f"x{index}")
         op.src_name.append(place.op)
@@ -219,6 +224,7 @@ class Encoder:
         desc = op.input_desc.add()
         if value is not None:
             self._desc(value, desc)
+            desc.name = place.name
         op.is_input_const.append(value is not None and value.const_value is not None)
 
     def _facts(self, node: ir.Node, op: pb.OpDef) -> None:
@@ -235,6 +241,7 @@ class Encoder:
 
     def _bodies(self, node: ir.Node, op: pb.OpDef, scope: Mapping[ir.Value, str]) -> None:
         names: list[str] = []
+        offsets, self._offsets = self._offsets, {}  # the plan places values of the root graph only
         for attribute in node.attributes.values():
             if attribute.type != ir.AttributeType.GRAPH:
                 continue
@@ -244,6 +251,7 @@ class Encoder:
             self._graph(body, made, {} if attribute.name == MEMBERS else scope)
             op.subgraph_name.append(made.name)
             names.append(attribute.name)
+        self._offsets = offsets
         if names:
             _strings(op, BODIES, names)
 
@@ -253,31 +261,38 @@ class Encoder:
             out.output.append(op.input[index])
 
     def _desc(self, value: ir.Value, out: pb.TensorDescriptor) -> None:
-        out.name = value.name or ""
-        out.device_type = "NPU"
-        if value.dtype is not None:
-            out.dtype = dtypes.of_ir(value.dtype).proto  # type: ignore[assignment]
-        if value.type is not None and not isinstance(value.type, ir.TensorType):
-            out.attr[TYPE].bt = attributes.type_bytes(value.type)
-        desc = value.meta.get(DESC)
-        out.layout = desc.format if isinstance(desc, TensorDesc) else "ND"
-        stored = storage(value)
-        if stored is not None:
-            out.shape.dim.extend(stored)
-            out.size = tensor_size(value_bytes(value))
-        elif value.shape is not None:
-            out.shape.dim.extend(d if isinstance(d, int) else -1 for d in value.shape)
-        else:
-            out.shape.dim.append(-2)
-        if isinstance(desc, TensorDesc):
-            out.attr["origin_format"].s = desc.origin_format.encode()
-            if desc.format not in PLAIN and value.shape is not None:
-                out.attr["origin_shape"].list.i.extend(int(d) for d in value.shape)  # type: ignore[arg-type]
-                out.attr["origin_shape"].list.val_type = _L.VT_LIST_INT
-            if desc.groups > 1:
-                out.attr["_fe_groups"].i = desc.groups
-        if origin := value.meta.get(ORIGIN_TENSOR):
-            out.attr["_origin_tensor"].s = str(origin).encode()
+        made = self._described.get(value)  # once per value, however many operators read it
+        if made is None:
+            made = self._described[value] = pb.TensorDescriptor()
+            _describe(value, made)
+        out.CopyFrom(made)
+
+
+def _describe(value: ir.Value, out: pb.TensorDescriptor) -> None:
+    out.name = value.name or ""
+    out.device_type = "NPU"
+    if value.dtype is not None:
+        out.dtype = dtypes.of_ir(value.dtype).proto  # type: ignore[assignment]
+    if value.type is not None and not isinstance(value.type, ir.TensorType):
+        out.attr[TYPE].bt = attributes.type_bytes(value.type)
+    desc = value.meta.get(DESC)
+    out.layout = "ND"
+    stored = storage(value)
+    if stored is not None:
+        out.shape.dim.extend(stored)
+        out.size = tensor_size(value_bytes(value))
+    elif value.shape is not None:
+        out.shape.dim.extend(d if isinstance(d, int) else -1 for d in value.shape)
+    else:
+        out.shape.dim.append(-2)
+    if isinstance(desc, TensorDesc):
+        out.layout = f"{desc.format}:{desc.groups}" if desc.groups > 1 else desc.format
+        out.attr["origin_format"].s = desc.origin_format.encode()
+        if desc.format not in PLAIN and value.shape is not None:
+            out.attr["origin_shape"].list.i.extend(int(d) for d in value.shape)  # type: ignore[arg-type]
+            out.attr["origin_shape"].list.val_type = _L.VT_LIST_INT
+    if origin := value.meta.get(ORIGIN_TENSOR):
+        out.attr["_origin_tensor"].s = str(origin).encode()
 
 
 def _strings(op: pb.OpDef, name: str, values: list[str]) -> None:
