@@ -178,6 +178,34 @@ def test_unknown_ge_operators_are_reported_all_at_once() -> None:
     assert [p.nodes for p in caught.value.problems] == [("n0",), ("n1",)]
 
 
+def test_malformed_nodes_are_named_all_at_once() -> None:
+    model = model_of("(float[1,3,9,9] x, float[6,3,3,3] w) => (y, z) { y = Conv (x, w) z = Transpose (x) }")
+    conv, transpose = model.graph
+    conv.attributes["strides"] = ir.AttrString("strides", "two")
+    transpose.attributes["perm"] = ir.AttrString("perm", "back")
+    with pytest.raises(AscError) as caught:
+        ops.convert.to_ge(model, False)
+    assert [p.nodes for p in caught.value.problems] == [("n0",), ("n1",)]
+    assert {p.code for p in caught.value.problems} == {"E14001"}
+
+
+def test_a_node_refused_half_way_leaves_nothing_behind() -> None:
+    model = model_of("(float[1,2,4,8] q, float[1,2,4,8] k, float[1,2,4,8] v) => (y) { y = Attention (q, k, v) }")
+    whole = ops.convert.to_ge(model, True)
+    assert whole.unsupported == [] and len(kinds(whole.model)) > 5
+    lookup_onnx = ops.registry.lookup_onnx
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            ops.registry,
+            "lookup_onnx",
+            lambda kind, domain="": None if kind == "Softmax" else lookup_onnx(kind, domain),
+        )
+        result = ops.convert.to_ge(model, True)
+    assert [row.op_type for row in result.unsupported] == ["Attention"]
+    assert kinds(result.model) == ["Attention"] and not result.model.graph.initializers
+    assert [v.name for v in result.model.graph.outputs] == ["y"]
+
+
 # --- bodies -----------------------------------------------------------------------------------------------------------
 
 IF = """(bool c, float[2,3] x) => (y) {
@@ -188,6 +216,18 @@ LOOP = """(float[3] x) => (y) {
   k = Abs (x)
   y = Loop (n, "", k) <body = b (int64 i, bool go, float[3] s) => (g, t) { g = Identity (go) t = Add (s, k) }>
 }"""
+
+
+BOTH = """(bool c, float[1,3,9] x) => (y) {
+  y = If (c) <then_branch = t () => (a) { a = Conv (x, w) }, else_branch = e () => (b) { d = Conv (x, w) b = Neg (d) }>
+}"""
+
+
+def test_a_weight_used_in_both_branches_is_reshaped_in_each() -> None:
+    model = model_of(BOTH, {"w": FILTER[:, :, 0]})
+    lowered = ops.convert.to_onnx(ops.convert.to_ge(model, False).model)
+    feeds = {"c": np.array(False), "x": RNG.standard_normal((1, 3, 9)).astype(np.float32)}
+    np.testing.assert_array_equal(run(model, feeds)[0], run(lowered, feeds)[0])
 
 
 @pytest.mark.parametrize("condition", [True, False])

@@ -15,7 +15,7 @@ from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, GROUP, MEMBERS, ORIGIN_OPS, Engine
 from asc_devkit.ops import registry
 from asc_devkit.ops.catalogue import CANONICAL_OPSET, Cost, GeOp
-from asc_devkit.ops.emit import Emitter, GeEmitter, Names, OnnxEmitter, Rejected, Reshapes, Scope, widened
+from asc_devkit.ops.emit import Emitter, GeEmitter, Names, OnnxEmitter, Rejected, Scope, widened
 
 IR_VERSION = 10
 MAX_DEPTH = 32
@@ -90,7 +90,6 @@ class _Walk:
         self.source = source
         self.names = Names(set(_all_names(source.graph, 0)))
         self.values: dict[ir.Value, ir.Value | None] = {}
-        self.reshapes: Reshapes = {}
 
     def model(self) -> ir.Model:
         graph = self.graph(self.source.graph)
@@ -217,7 +216,7 @@ class _Walk:
 
     def emit(self, node: ir.Node, scope: Scope) -> Emitter:
         inputs = [self.mapped(v, node) for v in node.inputs]
-        return self.emitter(node, inputs, scope, self.names, self.reshapes, self.wide)
+        return self.emitter(node, inputs, scope, self.names, self.wide)
 
     def finish(self, e: Emitter, made: ir.Value | Sequence[ir.Value], identity: str) -> None:
         """Bind the results of a conversion function to the node's outputs and name what it created."""
@@ -305,7 +304,7 @@ class _ToGe(_Walk):
             for index in range(len(created.inputs)):
                 created.replace_input_with(index, None)
         self.names.kept.difference_update(value.name or "" for value in removed)
-        self.reshapes = {key: value for key, value in self.reshapes.items() if value not in removed}
+        scope.reshapes = {key: value for key, value in scope.reshapes.items() if value not in removed}
         del scope.nodes[nodes:], scope.initializers[initializers:]
 
     def define(self, node: ir.Node, scope: Scope) -> None:

@@ -13,8 +13,6 @@ from asc_devkit.ge.desc import ENGINE, GE_DOMAIN
 from asc_devkit.ops import attributes, registry
 
 Array = np.ndarray[Any, Any]
-# Constants under another shape, by graph under construction, value and shape.
-Reshapes = dict[tuple[int, int, tuple[int, ...]], ir.Value]
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
@@ -53,16 +51,17 @@ class Names:
 
 @dataclass
 class Scope:
-    """The graph under construction."""
+    """The graph under construction. ``reshapes``: constants under another shape, by value and shape."""
 
     nodes: list[ir.Node] = field(default_factory=list)
     initializers: list[ir.Value] = field(default_factory=list)
+    reshapes: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = field(default_factory=dict)
 
 
 class Emitter:
     """Base of both directions; see ``catalogue.Emit`` for the methods. ``wide`` replaces fp16 and bf16 when given."""
 
-    __slots__ = ("created", "inputs", "names", "node", "reshapes", "scope", "wide")
+    __slots__ = ("created", "inputs", "names", "node", "scope", "wide")
 
     def __init__(
         self,
@@ -70,11 +69,10 @@ class Emitter:
         inputs: list[ir.Value | None],
         scope: Scope,
         names: Names,
-        reshapes: Reshapes,
         wide: ir.DataType | None,
     ) -> None:
         self.node, self.inputs, self.scope, self.names = node, inputs, scope, names
-        self.reshapes, self.wide = reshapes, wide
+        self.wide = wide
         self.created: list[ir.Node] = []
 
     def value(self, index: int) -> ir.Value | None:
@@ -157,8 +155,9 @@ class Emitter:
         return value
 
     def reshaped(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
-        key = (id(self.scope), id(value), tuple(shape))
-        if key not in self.reshapes:
+        reshapes = self.scope.reshapes
+        key = (value, tuple(shape))
+        if key not in reshapes:
             tensor, dims = value.const_value, tuple(shape)
             assert tensor is not None and value.dtype is not None
             name = self.names.fresh(f"{value.name}/reshaped")
@@ -170,8 +169,8 @@ class Emitter:
             )
             made = ir.Value(name=name, shape=ir.Shape(dims), type=ir.TensorType(value.dtype), const_value=lazy)
             self.scope.initializers.append(made)
-            self.reshapes[key] = made
-        return self.reshapes[key]
+            reshapes[key] = made
+        return reshapes[key]
 
     def reject(self, reason: str, fix: str = "") -> Exception:
         return Rejected(reason, fix)
