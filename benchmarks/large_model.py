@@ -28,19 +28,19 @@ atc.compile(from_flags(json.loads(sys.argv[1])))
 print(json.dumps({"s": time.perf_counter() - start, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
 """
 
-RUN = """
+RUN = f"""
 import json, resource, sys, time
 import numpy as np
 from asc_devkit import npu
 start = time.perf_counter()
 session = npu.load(sys.argv[1])
 loaded = time.perf_counter()
-x = np.random.default_rng(0).standard_normal((4, %d)).astype(np.float32)
-(y,) = session.run({"x": x}).values()
-assert y.shape == (4, %d) and np.isfinite(y).all() and y.std() > 0
-print(json.dumps({"load_s": loaded - start, "run_s": time.perf_counter() - loaded,
-                  "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
-""" % (WIDTH, WIDTH)
+x = np.random.default_rng(0).standard_normal((4, {WIDTH})).astype(np.float32)
+(y,) = session.run({{"x": x}}).values()
+assert y.shape == (4, {WIDTH}) and np.isfinite(y).all() and y.std() > 0
+print(json.dumps({{"load_s": loaded - start, "run_s": time.perf_counter() - loaded,
+                  "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}}))
+"""
 
 
 def make(folder: Path, gigabytes: float) -> Path:

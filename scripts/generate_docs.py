@@ -56,25 +56,30 @@ def options() -> str:
         "|---|---|---|---|---|",
     ]
     for spec in table().values():
-        values = ", ".join(spec.values).replace("|", "\\|")
+        values = _escaped(", ".join(spec.values))
         alias = f" ({spec.alias})" if spec.alias else ""
         lines.append(
-            f"| `--{spec.name}`{alias} | {values} | {spec.default} | {spec.effect} | {spec.sentence.replace('|', chr(92) + '|')} |"
+            f"| `--{spec.name}`{alias} | {values} | {spec.default} | {spec.effect} | {_escaped(spec.sentence)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def pages() -> dict[str, Callable[[], str]]:
     """File name under docs/ -> function that renders it."""
     from asc_devkit.ops import docs as ops_docs
-    from asc_devkit.passes import docs as passes_docs
+    from asc_devkit.passes import document as passes_docs
+    from asc_devkit.passes.pipeline import all_passes
     from asc_devkit.soc import docs as soc_docs
 
     return {
         "compatibility.md": compatibility,
         "options.md": options,
         "supported_operators.md": ops_docs.render,
-        "passes.md": passes_docs.render,
+        "passes.md": lambda: passes_docs.page(all_passes()),
         "chips.md": soc_docs.render,
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="asc-e2e-")
 NEEDS_HOST_OPS = {"t5_int8", "crnn_int8", "bilstm_int8"}  # dynamic int8 operators and contrib LSTMs CANN lacks
 
 
-@lru_cache(maxsize=None)
+@cache
 def convert(key: str, soc: str, mode: str = "force_fp16") -> atc.Result:
     """Convert the real model ``key`` with its example shapes."""
     model = REAL_MODELS[key]
@@ -37,7 +37,7 @@ def convert(key: str, soc: str, mode: str = "force_fp16") -> atc.Result:
 SEEDS = (0, 1, 2, 3)
 
 
-@lru_cache(maxsize=None)
+@cache
 def reference(key: str) -> tuple[tuple[np.ndarray[Any, Any], ...], ...]:
     """Outputs of the original model in fp32 under ONNX Runtime, for the example inputs of each of ``SEEDS``."""
     session = ort.InferenceSession(str(REAL_MODELS[key].path), providers=["CPUExecutionProvider"])

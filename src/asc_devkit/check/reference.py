@@ -41,5 +41,5 @@ class Reference:
     def run(self, session: ort.InferenceSession, feeds: dict[str, Array], tensors: Sequence[str]) -> dict[str, Array]:
         """Values of ``tensors`` for one batch."""
         wanted = [feeds[name] for name in self.inputs]
-        found: list[Array] = session.run(list(tensors), dict(zip(self.inputs, wanted, strict=True)))
-        return dict(zip(tensors, found, strict=True))
+        found = session.run(list(tensors), dict(zip(self.inputs, wanted, strict=True)))
+        return {name: np.asarray(value) for name, value in zip(tensors, found, strict=True)}
