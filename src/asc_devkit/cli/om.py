@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import click
 
-PATH = click.Path(path_type=Path)
+PATH: Final = click.Path(path_type=Path)
+LONGEST: Final = 400  # characters of an attribute in the summary
 
 
 @click.group()
@@ -34,28 +38,48 @@ def show(model: Path, nodes: bool, as_json: bool) -> None:
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
+    mib = 1 << 20
     console.print(
-        f"[bold]{file.path}[/]  {facts['bytes'] / 2**20:.2f} MiB, weights {facts['weight_bytes'] / 2**20:.2f} MiB"
+        _printable(f"{file.path}  {facts['bytes'] / mib:.2f} MiB, weights {facts['weight_bytes'] / mib:.2f} MiB"),
+        style="bold",
     )
     for kind in ("inputs", "outputs"):
         for index, tensor in enumerate(facts[kind]):
-            console.print(
-                f"  {kind[:-1]} {index}: {tensor['name']}  {tensor['dtype']} {tensor['shape']}", highlight=False
-            )
+            console.print(_printable(f"  {kind[:-1]} {index}: {tensor['name']}  {tensor['dtype']} {tensor['shape']}"))
     for key, value in facts["attributes"].items():
-        console.print(f"  {key}: {value}", highlight=False, markup=False)
+        text = _printable(f"  {key}: {value}")
+        console.print(text if len(text) <= LONGEST else text[:LONGEST] + "...")
     console.print("  partitions: " + ", ".join(f"{p['type']} {p['bytes']}" for p in facts["partitions"]))
     table = Table("operator type", "count", box=None, header_style="bold")
     for kind, count in facts["operators"].items():
-        table.add_row(kind, str(count))
+        table.add_row(Text(_printable(kind)), str(count))
     console.print(table)
     if nodes:
         listing = Table("name", "type", "engine", "output", "from", box=None, header_style="bold")
         for row in facts["nodes"]:
-            listing.add_row(row["name"], row["type"], row["engine"], row["output"], ", ".join(row["origin"]))
+            cells = (row["name"], row["type"], row["engine"], row["output"], ", ".join(row["origin"]))
+            listing.add_row(*(Text(_printable(cell)) for cell in cells))
         console.print(listing)
+
+
+def _printable(text: str) -> str:
+    """``text`` without control characters: names in a file must not steer the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """Turns a failure to write (no such folder, no space, no permission) into a problem the user can act on."""
+    from asc_devkit.errors import AscError, Problem
+
+    try:
+        yield
+    except OSError as error:
+        what = f"Cannot write {target}: {error.strerror or error}."
+        raise AscError(Problem("E13004", what, fix="Choose another --output.", nodes=(str(target),))) from error
 
 
 @om.command("json")
@@ -70,14 +94,17 @@ def to_json(model: Path, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
     else:
-        files.write_text(output, text)
+        with _writing(output):
+            files.write_text(output, text)
         click.echo(f"wrote {output}")
 
 
 def _rewritten(model: Path, output: Path, compressed: bool) -> None:
     from asc_devkit import om as container
 
-    container.read(model).rewrite(output, compressed=compressed)
+    file = container.read(model)
+    with _writing(output):
+        file.rewrite(output, compressed=compressed)
     click.echo(f"wrote {output}")
 
 
@@ -101,11 +128,16 @@ def compress(model: Path, output: Path) -> None:
 @click.argument("model", type=PATH)
 @click.option("-o", "--output", type=PATH, required=True, help="Folder for one .npy per weight.")
 @click.option("--raw", is_flag=True, help="Keep the device layout (FRACTAL_Z, ...) instead of the original one.")
-def extract_weights(model: Path, output: Path, raw: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the index as JSON.")
+def extract_weights(model: Path, output: Path, raw: bool, as_json: bool) -> None:
     """Write every constant of MODEL as .npy, in its original layout and shape."""
     from asc_devkit.om.extract import extract
 
-    rows = extract(model, output, raw=raw)
+    with _writing(output):
+        rows = extract(model, output, raw=raw)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
     click.echo(f"wrote {len(rows)} weights and index.json to {output}")
 
 
@@ -116,8 +148,11 @@ def extract_weights(model: Path, output: Path, raw: bool) -> None:
 def diff(a: Path, b: Path, as_json: bool) -> int:
     """What differs between two models; exit code 1 when something does."""
     from asc_devkit import om as container
-    from asc_devkit.om.show import diff as compare
+    from asc_devkit.om.diff import diff as compare
 
-    lines = compare(container.read(a), container.read(b))
-    click.echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines) or "no difference")
-    return 1 if lines else 0
+    found = compare(container.read(a), container.read(b))
+    if as_json:
+        click.echo(json.dumps([difference.as_dict() for difference in found], indent=2))
+    else:
+        click.echo("\n".join(_printable(str(difference)) for difference in found) or "no difference")
+    return 1 if found else 0

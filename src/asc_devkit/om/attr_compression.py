@@ -17,6 +17,8 @@ VERSION: Final = "om_compress_version"
 NAMES: Final = "attr_name_enum"
 VALUES: Final = "attr_value_enum"
 FLAGS: Final = "attrs_use_string_value"
+FREE_BYTES: Final = 64 << 20  # what a definition may grow by in any case when it is decompressed,
+GROWTH: Final = 20  # and by how many times its size besides (real ones grow by a tenth)
 MAX_DIGITS: Final = 5  # more than 2**32 names
 _V: Final = pb.AttrDef.ListValue
 
@@ -33,6 +35,7 @@ def decompress(model: pb.ModelDef) -> None:
     names = [raw.decode("utf-8", "replace") for raw in model.attr[NAMES].list.s]
     values = list(model.attr[VALUES].list.s)
     flags = list(model.attr[FLAGS].list.b)
+    left = FREE_BYTES + GROWTH * model.ByteSize()
     for attrs in _attribute_maps(model):
         for key in list(attrs):
             if not key.startswith("\0"):
@@ -43,7 +46,10 @@ def decompress(model: pb.ModelDef) -> None:
             value = pb.AttrDef()
             value.CopyFrom(attrs[key])
             if index < len(flags) and flags[index]:
-                _strings_back(value, values)
+                left -= _strings_back(value, values)
+            left -= len(names[index])
+            if left < 0:
+                raise broken("its attributes grow too much when decompressed")
             del attrs[key]
             attrs[names[index]].CopyFrom(value)
     for key in (VERSION, NAMES, VALUES, FLAGS):
@@ -121,7 +127,9 @@ def _strings_away(value: pb.AttrDef, table: dict[bytes, int]) -> None:
     value.list.val_type = _V.VT_LIST_INT
 
 
-def _strings_back(value: pb.AttrDef, table: list[bytes]) -> None:
+def _strings_back(value: pb.AttrDef, table: list[bytes]) -> int:
+    """Replace numbers by strings; returns how many bytes the strings have."""
+
     def text(index: int) -> bytes:
         if not 0 <= index < len(table):
             raise broken(f"string number {index} is not in its value table of {len(table)}")
@@ -130,8 +138,14 @@ def _strings_back(value: pb.AttrDef, table: list[bytes]) -> None:
     kind = value.WhichOneof("value")
     if kind == "i":
         value.s = text(value.i)
-    elif kind == "list" and value.list.i:
+        return len(value.s)
+    if kind == "list" and value.list.i:
         strings = [text(i) for i in value.list.i]
+        total = sum(map(len, strings))
+        if total > FREE_BYTES:
+            raise broken(f"a list of its strings has {total} bytes")
         del value.list.i[:]
         value.list.s.extend(strings)
         value.list.val_type = _V.VT_LIST_STRING
+        return total
+    return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import isfinite, prod
 from typing import Any, Final
 
 import numpy as np
@@ -218,17 +218,17 @@ def inline(value: pb.TensorDef) -> ir.TensorProtocol | None:
 
 
 def python_value(value: pb.AttrDef) -> Any:
-    """AttrDef as plain Python data, for reports and JSON."""
+    """AttrDef as plain Python data, for reports and JSON; contents of tensors and graphs are left out."""
     match value.WhichOneof("value"):
         case "s" | "bt" as field:
             return getattr(value, field).decode("utf-8", "replace")
         case "i" | "f" | "b" | "dt" | "expression" as field:
-            return getattr(value, field)
+            return _json(getattr(value, field))
         case "list":
             for field in ("s", "i", "f", "b", "bt", "dt"):
                 items = list(getattr(value.list, field))
                 if items:
-                    return [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in items]
+                    return [_json(v) for v in items]
             return []
         case "list_list_int":
             return [list(row.list_i) for row in value.list_list_int.list_list_i]
@@ -236,3 +236,10 @@ def python_value(value: pb.AttrDef) -> Any:
             return None
         case field:
             return f"<{field}>"
+
+
+def _json(value: Any) -> Any:
+    """``value`` as JSON can hold it: text for bytes, and for numbers that are not finite."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
