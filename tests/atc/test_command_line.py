@@ -32,7 +32,9 @@ def test_an_unambiguous_prefix_is_completed() -> None:
     assert parse(["--soc=Ascend310"]) == {"soc_version": "Ascend310"}
 
 
-@pytest.mark.parametrize(("wrong", "right"), [("out_node", "out_nodes"), ("modle", "model"), ("input_shap3", "input_shape")])
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("out_node", "out_nodes"), ("modle", "model"), ("input_shap3", "input_shape")]
+)
 def test_typos_get_the_nearest_option(wrong: str, right: str) -> None:
     if wrong == "out_node":  # a prefix of out_nodes, so it is simply completed
         assert parse([f"--{wrong}=x:0"]) == {right: "x:0"}
@@ -83,4 +85,6 @@ def test_the_om_suffix_of_output_is_not_doubled() -> None:
 
 
 def test_every_option_has_a_sentence_and_a_known_effect() -> None:
-    assert all(spec.sentence and spec.effect in ("implemented", "recorded", "not applicable here") for spec in table().values())
+    assert all(
+        spec.sentence and spec.effect in ("implemented", "recorded", "not applicable here") for spec in table().values()
+    )

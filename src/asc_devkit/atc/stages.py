@@ -139,7 +139,7 @@ def select(job: Job, log: ConversionLog) -> None:
     options = job.options
     converted = ops.convert.to_ge(job.model, host_ops=options.host_ops)
     if converted.unsupported and not options.host_ops:
-        raise AscError(_unsupported(converted.unsupported))
+        raise AscError(_unsupported(converted.unsupported, job.opset))
     job.model = converted.model
     graph = job.model.graph
     for node in graph:
@@ -276,14 +276,14 @@ def _dynamic(inputs: list[ir.Value]) -> Problem:
     )
 
 
-def _unsupported(rows: list[Any]) -> list[Problem]:
+def _unsupported(rows: list[Any], opset: int) -> list[Problem]:
     """One problem per operator type, each naming all its nodes, in the wording users search for."""
     by_type: dict[tuple[str, str], list[Any]] = {}
     for row in rows:
         by_type.setdefault((row.domain, row.op_type), []).append(row)
     problems = []
     for (domain, op_type), found in sorted(by_type.items()):
-        full = f"{domain or 'ai.onnx'}::{found[0].opset}::{op_type}"
+        full = f"{domain or 'ai.onnx'}::{found[0].opset if domain else opset}::{op_type}"
         problems.append(
             Problem(
                 "E16002",

@@ -1,8 +1,7 @@
 """``--op_select_implmode``: which implementation the operators choose that have two.
 
-The mode is stored on the node (`meta[IMPL_MODE]`, `_op_impl_mode_enum` in the `.om`). The virtual NPU reads it:
-``high_performance`` rounds the intermediate results of these operators to the storage type, ``high_precision`` keeps them
-in fp32.
+The mode is stored on the node (`meta[IMPL_MODE]`, `_op_impl_mode_enum` in the `.om`). Execution computes the inner steps of
+either in fp32, as ``high_precision`` does.
 """
 
 from __future__ import annotations
