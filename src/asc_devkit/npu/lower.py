@@ -50,13 +50,14 @@ class Output:
 class Lowered:
     """The ONNX graph in fp32, its rounding points, known intervals and all operator outputs in execution order.
 
-    ``stored``: device dtypes of its inputs and outputs.
+    ``input_dtypes`` (by name) and ``output_dtypes`` (in order) are those of the device.
     """
 
     model: ir.Model
     roundings: list[Rounding] = field(default_factory=list)
     known: dict[str, Interval] = field(default_factory=dict)
-    stored: dict[str, ir.DataType] = field(default_factory=dict)
+    input_dtypes: dict[str, ir.DataType] = field(default_factory=dict)
+    output_dtypes: list[ir.DataType] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
 
 
@@ -64,9 +65,8 @@ def lower(model: ir.Model, saturate: bool) -> Lowered:
     """Lower a GE model. Raises ``AscError`` listing all operators that cannot be executed."""
     names: dict[ir.Value, str] = {}
     lowered = Lowered(convert.to_onnx(model, ir.DataType.FLOAT, names))
-    for value in (*model.graph.inputs, *model.graph.outputs):
-        if value in names and value.dtype is not None:
-            lowered.stored[names[value]] = value.dtype
+    lowered.input_dtypes = {names[v]: v.dtype for v in model.graph.inputs if v.dtype is not None}
+    lowered.output_dtypes = [v.dtype or ir.DataType.UNDEFINED for v in model.graph.outputs]
     task = 0
     for node in model.graph:
         engine = node.meta.get(ENGINE)

@@ -8,7 +8,7 @@ import os
 import platform
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import onnxruntime as ort
 
@@ -56,6 +56,15 @@ def load(path: Path, threads: int) -> ort.InferenceSession:
     return ort.InferenceSession(str(path), made, providers=["CPUExecutionProvider"])
 
 
+def has_kernels(path: Path) -> bool:
+    """False when ONNX Runtime has no kernel for a node of the graph."""
+    try:
+        load(path, 1)
+    except Exception as error:
+        return missing_kernel(error) is None
+    return True
+
+
 def missing_kernel(error: Exception) -> tuple[str, str] | None:
     """(operator type, node name) that ONNX Runtime cannot run, if that is what ``error`` says."""
     found = _NO_KERNEL.search(str(error))
@@ -82,8 +91,3 @@ def cpu() -> str:
 def version() -> str:
     """Version of ONNX Runtime."""
     return str(ort.__version__)
-
-
-def infos(session: ort.InferenceSession) -> tuple[list[Any], list[Any]]:
-    """Input and output descriptions of ``session``."""
-    return list(session.get_inputs()), list(session.get_outputs())

@@ -88,6 +88,8 @@ class Points:
                 low, high, source = floor, ceil, node.inputs[0]
         clip = ir.Node("", "Clip", [source, self._number(low), self._number(high)], name=f"{value.name}/clamp")
         _replace(value, [clip])
+        if source is not value and node.graph is not None:
+            node.graph.remove(node, safe=True)  # a second reader of the source would keep the clamp from being fused
         return clip.outputs[0]
 
     def _cast_here(self, value: ir.Value, dtype: ir.DataType) -> None:

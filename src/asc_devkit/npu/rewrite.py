@@ -31,6 +31,8 @@ _SOURCE: Final = "source"
 MOVES: Final = frozenset(
     {"ReorderOutput", "ReorderInput", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"}
 )
+#: Domains of operators that ONNX Runtime or onnx.reference know.
+DOMAINS: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"})
 MAX_CUTS: Final = 4096
 
 
@@ -73,31 +75,34 @@ def build(
     dumps: Mapping[str, ir.DataType],
     folder: Path,
     known: Mapping[str, Interval] | None = None,
-    stored: Mapping[str, ir.DataType] | None = None,
+    inputs: Mapping[str, ir.DataType] | None = None,
+    outputs: Sequence[ir.DataType] | None = None,
 ) -> Executable:
     """Write the executable graphs and their weights into ``folder``. ``model`` is changed.
 
-    ``dumps``: every value that can be asked for, with its device dtype. ``stored``: device dtypes of the model's inputs
-    and outputs, by position in the graph's lists, where they differ from fp32 (name -> dtype). Raises ``AscError`` when
+    ``dumps``: every value that can be asked for, with its device dtype. ``inputs``, ``outputs``: device dtypes of the
+    model's inputs by name and of its outputs in order, where they are not those of the graph. Raises ``AscError`` when
     neither ONNX Runtime nor ``onnx.reference`` can run a node.
     """
+    strangers = [n for n in model.graph.all_nodes() if n.domain not in DOMAINS]
+    if strangers:
+        raise AscError([_unrunnable(n.op_type, n.name or "") for n in strangers])
     points = Points(model, roundings, known or {})
-    given = [v.name or "" for v in model.graph.outputs]
     own = points.place(dumps)
-    dtypes = {**dumps, **(stored or {})}
-    dtypes.update((new, dtypes[old]) for old, new in zip(given, own, strict=True) if old in dtypes)
+    dtypes = {**dumps, **dict(zip(own, outputs or (), strict=False))}
     source = folder / f"{_SOURCE}.onnx"
     ir.save(model, source, external_data=f"{_SOURCE}.bin", size_threshold_bytes=256)
-    job = _Job(folder, own, dtypes, {r.value: r for r in points.pinned}, frozenset(dumps))
+    job = _Job(folder, own, inputs or {}, dtypes, {r.value: r for r in points.pinned}, frozenset(dumps))
     foreign: set[str] = set()
     while True:
         try:
             steps = job.steps(source, foreign)
             break
         except _NoKernel as missing:
-            if missing.node in foreign or len(foreign) >= MAX_CUTS or not missing.node:
+            found = {missing.node} if missing.node else job.without_kernel(source)
+            if found <= foreign or len(foreign) >= MAX_CUTS:
                 raise AscError(_unrunnable(missing.op_type, missing.node)) from None
-            foreign.add(missing.node)
+            foreign |= found
     for name in (source.name, f"{_SOURCE}.bin"):
         (folder / name).unlink(missing_ok=True)
     return Executable(tuple(steps), tuple(own), len(points.pinned) + points.placed, points.clamps)
@@ -113,6 +118,7 @@ class _NoKernel(Exception):
 class _Job:
     folder: Path
     own: Sequence[str]
+    inputs: Mapping[str, ir.DataType]
     dtypes: Mapping[str, ir.DataType]
     pinned: Mapping[str, Rounding]
     dumps: frozenset[str]
@@ -132,13 +138,30 @@ class _Job:
             path.unlink()
         return steps
 
+    def without_kernel(self, source: Path) -> set[str]:
+        """Nodes that ONNX Runtime refuses one by one: asked when its error names a node it made itself by inlining."""
+        whole = ir.load(source)
+        path = self.folder / "probe.onnx"
+        refused: dict[object, bool] = {}
+        found: set[str] = set()
+        for piece in split(whole, {n.name or "" for n in whole.graph}):
+            (node,) = piece.model.graph
+            kind = (node.domain, node.op_type, tuple(None if v is None else v.dtype for v in node.inputs))
+            if kind not in refused:
+                onnx.save(ir.to_proto(piece.model), path)
+                refused[kind] = not ort.has_kernels(path)
+                path.unlink()
+            if refused[kind]:
+                found.add(node.name or "")
+        return found
+
     def _ordinary(self, source: Path, index: int, passes: tuple[str, ...], piece: Piece | None) -> Step:
         optimised = self.folder / f"optimised{index}.onnx"
         try:
             ort.optimise(source, optimised, f"{index}.weights")
         except Exception as error:
             raise self._explain(error, source) from error
-        rewriter = _Rewriter(ir.load(optimised), self.dtypes)
+        rewriter = _Rewriter(ir.load(optimised), self.inputs, self.dtypes)
         optimised.unlink()
         for name, rounding in self.pinned.items():
             if name in rewriter.outputs:
@@ -184,8 +207,8 @@ class _Job:
 class _Rewriter:
     """Rounding points in a graph that ONNX Runtime saved."""
 
-    def __init__(self, model: ir.Model, dtypes: Mapping[str, ir.DataType]) -> None:
-        self.model, self.graph, self.dtypes = model, model.graph, dtypes
+    def __init__(self, model: ir.Model, inputs: Mapping[str, ir.DataType], dtypes: Mapping[str, ir.DataType]) -> None:
+        self.model, self.graph, self.inputs, self.dtypes = model, model.graph, inputs, dtypes
         self.outputs = {v.name or "": v for v in self.graph.outputs}
         self.stored: dict[str, ir.Value] = {}
         self.halves: dict[ir.Value, ir.Value] = {}  # rounded fp32 value -> its 16-bit form
@@ -221,8 +244,8 @@ class _Rewriter:
 
     def write(self, folder: Path, index: int, passes: Sequence[str], own: Sequence[str], dumps: frozenset[str]) -> Step:
         """Save the graph with the outputs of the model only, and with everything that can be dumped."""
-        del self.graph.outputs[:]
-        self._device_inputs(passes)
+        self.graph.outputs.clear()
+        self._device_inputs()
         here = [n for n in own if n in self.outputs]
         wide = {n: self.outputs[n] for n in passes}
         kept = {n: self._device_form(n) for n in here}
@@ -240,10 +263,10 @@ class _Rewriter:
             dumps={n: v.name or "" for n, v in extra.items()},
         )
 
-    def _device_inputs(self, passes: Sequence[str]) -> None:
+    def _device_inputs(self) -> None:
         """Inputs that the device holds in fp16 enter as fp16."""
         for position, value in enumerate(list(self.graph.inputs)):
-            if self.dtypes.get(value.name or "") != ir.DataType.FLOAT16 or value.dtype != ir.DataType.FLOAT:
+            if self.inputs.get(value.name or "") != ir.DataType.FLOAT16 or value.dtype != ir.DataType.FLOAT:
                 continue
             entry = ir.Value(name=value.name, shape=value.shape, type=ir.TensorType(ir.DataType.FLOAT16))
             node = ir.Node("", "Cast", [entry], [ir.AttrInt64("to", int(ir.DataType.FLOAT))], name=f"{value.name}/load")
@@ -273,7 +296,7 @@ class _Rewriter:
         return half
 
     def _save(self, path: Path, outputs: Sequence[ir.Value]) -> None:
-        del self.graph.outputs[:]
+        self.graph.outputs.clear()
         self.graph.outputs.extend(outputs)
         _drop_dead(self.graph)
         onnx.save(ir.to_proto(self.model), path)

@@ -252,8 +252,15 @@ def _build(file: om.OmFile, overflow: str | None, folder: Path) -> dict[str, Any
     outputs = [_row(v) for v in model.graph.outputs]
     lowered = lower(model, mode == "saturate")
     dumps = {o.onnx: ir.DataType[o.dtype] for o in lowered.outputs}
-    stored = dict(lowered.stored)
-    built = build(lowered.model, lowered.roundings, dumps, folder, lowered.known, stored)
+    built = build(
+        lowered.model,
+        lowered.roundings,
+        dumps,
+        folder,
+        known=lowered.known,
+        inputs=lowered.input_dtypes,
+        outputs=lowered.output_dtypes,
+    )
     kinds = sorted({r.dtype.name.lower() for r in lowered.roundings})
     return {
         "inputs": inputs,

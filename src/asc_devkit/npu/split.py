@@ -27,7 +27,7 @@ def split(model: ir.Model, foreign: Collection[str]) -> list[Piece]:
         return [Piece(model, False)]
     stage = _stages(graph, foreign)
     wanted = {v.name or "" for v in graph.outputs}
-    del graph.outputs[:]
+    graph.outputs.clear()
     groups: dict[tuple[int, int], list[ir.Node]] = {}
     for index, node in enumerate(graph):
         cut = node.name in foreign
