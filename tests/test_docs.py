@@ -13,7 +13,10 @@ LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 def test_generated_pages_are_current() -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "generate_docs.py"), "--check"], capture_output=True, text=True, check=False
+        [sys.executable, str(ROOT / "scripts" / "generate_docs.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, f"run `make docs`: {done.stdout}{done.stderr}"
 
@@ -31,7 +34,9 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 def test_the_repository_speaks_of_the_project_alone() -> None:
     """No page or source names a package registry's host."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
     hosts = ("pypi" + ".org", "npmjs" + ".com", "python" + "hosted", "deb.debian" + ".org")
     found = []
     for name in filter(None, listed):
