@@ -189,6 +189,14 @@ def test_malformed_nodes_are_named_all_at_once() -> None:
     assert {p.code for p in caught.value.problems} == {"E14001"}
 
 
+def test_an_if_without_a_branch_is_named() -> None:
+    model = model_of(IF)
+    del one(model, "If").attributes["else_branch"]
+    with pytest.raises(AscError) as caught:
+        ops.convert.to_ge(model, False)
+    assert [p.nodes for p in caught.value.problems] == [("n1",)]
+
+
 def test_a_node_refused_half_way_leaves_nothing_behind() -> None:
     model = model_of("(float[1,2,4,8] q, float[1,2,4,8] k, float[1,2,4,8] v) => (y) { y = Attention (q, k, v) }")
     whole = ops.convert.to_ge(model, True)
@@ -249,6 +257,14 @@ def test_the_body_of_a_host_loop_stays_onnx() -> None:
     assert {n.domain for n in body} == {""}
     feeds = {"x": np.array([-1, 2, 3], np.float32)}
     np.testing.assert_array_equal(run(model, feeds)[0], run(ops.convert.to_onnx(result.model), feeds)[0])
+
+
+def test_strict_conversion_also_names_what_a_loop_body_lacks() -> None:
+    text = LOOP.replace("t = Add (s, k)", "q, z, o = DynamicQuantizeLinear (s) t = Mul (s, z)")
+    model = model_of(text, {"n": np.array(3, np.int64)})
+    strict = [row.op_type for row in ops.convert.to_ge(model, host_ops=False).unsupported]
+    assert strict == ["Loop", "DynamicQuantizeLinear"]
+    assert [row.op_type for row in ops.convert.to_ge(model, host_ops=True).unsupported] == ["Loop"]
 
 
 def test_the_members_of_a_fused_operator_are_executed() -> None:

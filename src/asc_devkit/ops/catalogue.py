@@ -121,7 +121,7 @@ class GeOp:
     """One operator of the Graph Engine vocabulary.
 
     ``inputs``: GE input names; a trailing ``*`` marks a dynamic input (``x*`` -> x0, x1, ...).
-    ``attrs``: name -> kind (``int float bool str ints floats bools strs dtype tensor graph list_list_int``). Data types
+    ``attrs``: name -> kind (``int float bool str ints floats bools strs dtype tensor graph``). Data types
     are stored as ``ir.DataType`` codes, booleans as 0/1. A leading underscore marks what GE itself cannot say.
     ``defaults``: value of an attribute that a node does not carry.
     ``floats``: float dtypes the AI core kernel accepts, by ``Soc.generation`` or ``"*"``.

@@ -31,8 +31,8 @@ def to_ge(model: ir.Model, host_ops: bool) -> ToGeResult:
     """ONNX operators (canonical opset) -> GE operators, through the branches of ``If``.
 
     Nodes that cannot be converted keep their ONNX identity with ``meta[ENGINE] = Engine.HOST`` and are listed in
-    ``unsupported``. Without ``host_ops`` the list also holds operators that the toolkit could convert but that the real
-    ATC neither parses nor can be given in an exactly rewritten form. Raises ``AscError`` listing all malformed nodes.
+    ``unsupported``. Without ``host_ops`` (the conversion is going to fail) the list also names what CANN lacks inside
+    their bodies. Raises ``AscError`` listing all malformed nodes.
     """
     walk = ToGe(model, host_ops)
     converted = walk.model()

@@ -10,6 +10,7 @@ from asc_devkit.errors import Problem
 from asc_devkit.ge.desc import GE_DOMAIN, MEMBERS, Engine
 from asc_devkit.ops import registry
 from asc_devkit.ops.catalogue import CANONICAL_OPSET, GeOp
+from asc_devkit.ops.declare import outputs_of
 from asc_devkit.ops.emit import Emitter, OnnxEmitter, Rejected, Scope, widened
 from asc_devkit.ops.walk import MALFORMED, MAX_DEPTH, Walk
 
@@ -42,9 +43,7 @@ class ToOnnx(Walk):
         try:
             if node.op_type == "If":
                 bodies = {n: self.graph(node.attributes[n].as_graph()) for n in ("then_branch", "else_branch")}
-                made: ir.Value | Sequence[ir.Value] = list(
-                    e.op("If", e.inputs, bodies, len(node.outputs)).producer().outputs  # type: ignore[union-attr]
-                )
+                made: ir.Value | Sequence[ir.Value] = outputs_of(e.op("If", e.inputs, bodies, len(node.outputs)))
             else:
                 self.equalise(e, spec)
                 made = spec.lower(e)
@@ -108,7 +107,7 @@ class ToOnnx(Walk):
                 "EE2001",
             )
         )
-        self.copy_node(node, scope)
+        self.stand_in(node, scope)
 
     def tensor(self, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
         dtype = widened(tensor.dtype, self.wide)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,8 @@ from asc_devkit.errors import Problem
 from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, GROUP, ORIGIN_OPS, Engine
 from asc_devkit.ops import registry
 from asc_devkit.ops.catalogue import CANONICAL_OPSET, Cost
-from asc_devkit.ops.emit import GeEmitter, Rejected, Scope
+from asc_devkit.ops.declare import outputs_of
+from asc_devkit.ops.emit import Emitter, GeEmitter, Rejected, Scope
 from asc_devkit.ops.walk import MALFORMED, Walk
 
 
@@ -40,36 +42,35 @@ class ToGe(Walk):
         return {**self.source.opset_imports, GE_DOMAIN: 1}
 
     def node(self, node: ir.Node, scope: Scope) -> None:
-        if node.op_type == "Constant" and node.domain in registry.ONNX_DOMAINS:
-            self.constant(node, scope)
-            return
-        if node.op_type == "If" and node.domain in registry.ONNX_DOMAINS:
-            self.branches(node, scope)
-            return
-        op = registry.lookup_onnx(node.op_type, node.domain)
-        if op is None or (not self.host_ops and not op.rewritten and registry.atc_support(op.type) is None):
-            why = registry.host_reason(node.op_type, node.domain)
-            self.keep_on_host(node, scope, why.reason, why.hint)
-            return
         mark = len(scope.nodes), len(scope.initializers)
         try:
-            if op.raise_ is None:
-                self.define(node, scope)
-                return
-            e = self.emit(node, scope)
-            self.finish(e, op.raise_(e), "Identity")
+            self.convert(node, scope)
         except Rejected as rejected:
             self.roll_back(scope, *mark)
             self.keep_on_host(node, scope, rejected.reason, rejected.fix)
-            return
         except MALFORMED as error:
             self.roll_back(scope, *mark)
-            self.malformed(node, error)
-            self.copy_node(node, scope)
+            self.malformed(node, error, scope)
+
+    def convert(self, node: ir.Node, scope: Scope) -> None:
+        """Append the GE form of ``node``; ``Rejected`` when there is none."""
+        standard = node.domain in registry.ONNX_DOMAINS
+        if standard and node.op_type == "Constant":
+            self.constant(node, scope)
             return
+        op = registry.lookup_onnx(node.op_type, node.domain)
+        if op is None:
+            why = registry.host_reason(node.op_type, node.domain)
+            raise Rejected(why.reason, why.hint)
+        if op.raise_ is None:
+            self.define(node, scope)
+            return
+        e = self.emit(node, scope)
+        made = self.branches(node, e) if op.type == "If" else op.raise_(e)
+        self.finish(e, made, "Identity")
         self.inherit(node, e.created)
 
-    def malformed(self, node: ir.Node, error: Exception) -> None:
+    def malformed(self, node: ir.Node, error: Exception, scope: Scope) -> None:
         name = node.name or node.outputs[0].name or "?"
         self.problems.append(
             Problem(
@@ -81,6 +82,7 @@ class ToGe(Walk):
                 "EE2001",
             )
         )
+        self.stand_in(node, scope)
 
     def roll_back(self, scope: Scope, nodes: int, initializers: int) -> None:
         """Take back what was appended to ``scope`` since it had so many nodes and initializers."""
@@ -107,7 +109,7 @@ class ToGe(Walk):
             inner.meta[ORIGIN_OPS] = origins
             self.node(inner, scope)
             if len(self.unsupported) > before:
-                (row,) = self.unsupported[before:]
+                row = self.unsupported[before]
                 del self.unsupported[before:]
                 raise Rejected(f"{row.op_type} in its definition: {row.reason}", row.hint)
         for output, result in zip(node.outputs, found.results, strict=True):
@@ -132,20 +134,33 @@ class ToGe(Walk):
                 del made.meta[GROUP]
 
     def keep_on_host(self, node: ir.Node, scope: Scope, reason: str, hint: str) -> None:
-        domain = "" if node.domain in registry.ONNX_DOMAINS else node.domain
-        opset = self.source.opset_imports.get(node.domain, CANONICAL_OPSET if not domain else 1)
-        self.unsupported.append(Unsupported(node.name or "", node.op_type, domain, opset, reason, hint))
+        self.report(node, reason, hint)
+        if not self.host_ops:
+            for attribute in node.attributes.values():
+                if attribute.type == ir.AttributeType.GRAPH:
+                    self.report_body(attribute.as_graph())
         made = self.copy_node(node, scope)
         made.meta[ENGINE] = Engine.HOST
         made.meta.setdefault(ORIGIN_OPS, ((node.name or "", node.op_type),))
         made.meta.pop(GROUP, None)
 
-    def branches(self, node: ir.Node, scope: Scope) -> None:
+    def report(self, node: ir.Node, reason: str, hint: str) -> None:
+        domain = "" if node.domain in registry.ONNX_DOMAINS else node.domain
+        opset = self.source.opset_imports.get(node.domain, CANONICAL_OPSET if not domain else 1)
+        self.unsupported.append(Unsupported(node.name or "", node.op_type, domain, opset, reason, hint))
+
+    def report_body(self, graph: ir.Graph) -> None:
+        """Name what CANN lacks inside the body of an operator that it lacks: rewriting the outer one is not enough."""
+        for node in ir.traversal.RecursiveGraphIterator(graph):
+            known = node.op_type == "Constant" or registry.lookup_onnx(node.op_type, node.domain) is not None
+            if not known:
+                why = registry.host_reason(node.op_type, node.domain)
+                self.report(node, why.reason, why.hint)
+
+    def branches(self, node: ir.Node, e: Emitter) -> Sequence[ir.Value]:
         """ONNX If -> GE If; the branches are converted and go on capturing outer values."""
         bodies = {name: self.graph(node.attributes[name].as_graph()) for name in ("then_branch", "else_branch")}
-        e = self.emit(node, scope)
-        self.finish(e, e.op("If", e.inputs, bodies, len(node.outputs)).producer().outputs, "Identity")  # type: ignore[union-attr]
-        self.inherit(node, e.created)
+        return outputs_of(e.op("If", e.inputs, bodies, len(node.outputs)))
 
     def constant(self, node: ir.Node, scope: Scope) -> None:
         """A Constant node (not canonical, but harmless) becomes an initializer."""

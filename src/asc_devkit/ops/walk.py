@@ -139,6 +139,14 @@ class Walk:
         scope.nodes.append(made)
         return made
 
+    def stand_in(self, node: ir.Node, scope: Scope) -> None:
+        """A node without attributes for one that failed, so that the walk can go on and find all problems."""
+        inputs = [self.mapped(v, node) for v in node.inputs]
+        made = ir.Node(node.domain, node.op_type, inputs, num_outputs=len(node.outputs), name=node.name)
+        for old, new in zip(node.outputs, made.outputs, strict=True):
+            self.bind(old, new)
+        scope.nodes.append(made)
+
     def attribute(self, attribute: ir.Attr) -> ir.Attr:
         return attribute
 
