@@ -172,10 +172,16 @@ def _ort(model: bytes | str, feeds: Arrays) -> list[Any]:
 
 
 def _judge(path: Path, feeds: Arrays) -> list[Any] | None:
-    """ONNX Runtime's outputs for the damaged model itself; None when it refuses the model or they are not numbers.
+    """ONNX Runtime's outputs for the damaged model itself; None when it refuses the model or NaNs are involved.
 
-    (Once a NaN is in the graph, even the runtime's own fused and unfused kernels disagree about what a clip makes of it.)
+    (Once a NaN is in the graph, even the runtime's own kernels disagree about what Relu and Clip make of it.)
     """
+    from asc_devkit.frontends.onnx import load
+
+    for value in load(path).model.graph.initializers.values():
+        array = value.const_value.numpy() if value.const_value is not None else np.zeros(0)
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return None
     try:
         outputs = _ort(str(path), feeds)
     except Exception:  # its refusals have no common type
