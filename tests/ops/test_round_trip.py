@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -88,6 +89,21 @@ def test_real_models_give_the_same_bits_after_the_way_through_ge(key: str) -> No
     result = ops.convert.to_ge(model, host_ops=True)
     host = {row.op_type for row in result.unsupported}
     assert host <= {"ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"}
+    for a, b in zip(run(model, feeds), run(ops.convert.to_onnx(result.model), feeds), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("*.onnx"))
+
+
+@pytest.mark.parametrize("path", LIGHT, ids=lambda path: path.stem)
+def test_classic_networks_give_the_same_bits_after_the_way_through_ge(path: Path) -> None:
+    model = load(path).model
+    infer(model)
+    result = ops.convert.to_ge(model, host_ops=False)
+    assert result.unsupported == []
+    rng = np.random.default_rng(0)
+    feeds = {v.name: rng.standard_normal(v.shape.numpy()).astype(np.float32) for v in model.graph.inputs if v.shape}
     for a, b in zip(run(model, feeds), run(ops.convert.to_onnx(result.model), feeds), strict=True):
         np.testing.assert_array_equal(a, b)
 
