@@ -54,7 +54,7 @@ class DumpFolder:
         self.names = self._file_names(outputs)
         self.mapped = sum(_nbytes(group[0]) for group in self.by_name.values()) > IN_MEMORY
         self.written: dict[str, dict[str, Any]] = {}
-        self.open: list[Array] = []
+        self.placed: dict[str, np.memmap[Any, Any]] = {}
         try:
             self.fresh = not target.exists() or (target.is_dir() and not any(target.iterdir()))
             home = target.parent if self.fresh else target
@@ -71,17 +71,19 @@ class DumpFolder:
         path, dtype = self.work / self.names[output.value], _delivered(output)
         assert dtype is not None
         shape = tuple(d for d in output.shape if d is not None)
-        array: Array
+        array: np.memmap[Any, Any]
         if self.format == "npy":
             array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
         else:
             array = np.memmap(path, mode="w+", dtype=dtype, shape=shape)
-        self.open.append(array)
+        self.placed[name] = array
         self._note(self.by_name[name], dtype, shape)
         return array
 
     def take(self, name: str, array: Array) -> None:
-        """Write a value that was handed over."""
+        """Write a value that has no place; strings are left out."""
+        if name in self.placed or array.dtype.hasobject:
+            return
         output = self.by_name[name][0]
         array = np.ascontiguousarray(array).reshape(array.shape)
         if self.format == "bin" and output.dtype == "BFLOAT16":
@@ -96,7 +98,7 @@ class DumpFolder:
 
     def finish(self, facts: dict[str, Any]) -> Path:
         """Move the files to the target, replacing those of an earlier dump there; returns the path of the index."""
-        self.open.clear()
+        self.placed.clear()
         rows = [self.written[o.value] for group in self.by_name.values() for o in group if o.value in self.written]
         head = {"schema": SCHEMA, "timestamp_us": self.stamp, "format": self.format, **facts}
         lines = ",\n".join(map(json.dumps, rows))
@@ -128,7 +130,7 @@ class DumpFolder:
 
     def abandon(self) -> None:
         """Remove what a failed run left."""
-        self.open.clear()
+        self.placed.clear()
         shutil.rmtree(self.work, ignore_errors=True)
 
     def _note(self, group: Sequence[Output], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:

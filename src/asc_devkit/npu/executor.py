@@ -25,7 +25,7 @@ class Sink(Protocol):
         """Memory for the value (C order, the dtype it is delivered in), or None to have it handed over."""
 
     def take(self, name: str, array: Array) -> None:
-        """A value that had no place."""
+        """The value; ``array`` is its place if it has one."""
 
 
 class Executor:
@@ -74,8 +74,7 @@ class Executor:
             results.update((n, found[inner]) for n, inner in step.own.items())
             if sink is not None:
                 for name in wanted:
-                    if step.dumps[name] in found:
-                        sink.take(name, found[step.dumps[name]])
+                    sink.take(name, found[step.dumps[name]])
         return [results[name] for name in self.outputs]
 
     def _session(
@@ -88,21 +87,19 @@ class Executor:
         binding = session.io_binding()
         for name, array in feed.items():
             binding.bind_cpu_input(name, np.ascontiguousarray(array))
-        bound: dict[str, None] = {}
+        bound: dict[str, Array] = {}
         for name in wanted:
             inner = step.dumps[name]
-            if inner in bound or inner in kept:
-                continue
-            place = sink.place(name)
+            place = None if inner in bound or inner in kept else sink.place(name)
             if place is not None:
                 binding.bind_output(inner, "cpu", 0, place.dtype, place.shape, place.ctypes.data)
-                bound[inner] = None
+                bound[inner] = place
         rest = list(dict.fromkeys((*kept, *(step.dumps[n] for n in wanted if step.dumps[n] not in bound))))
         for inner in rest:
             binding.bind_output(inner)
         session.run_with_iobinding(binding)
         values = [v.numpy() for v in binding.get_outputs()]
-        return dict(zip(rest, values[len(bound) :], strict=True))
+        return {**bound, **dict(zip(rest, values[len(bound) :], strict=True))}
 
     def _reference(self, step: Step, feed: Mapping[str, Array]) -> dict[str, Array]:
         evaluator = self.sessions[step.run]

@@ -246,6 +246,7 @@ class _Rewriter:
         """Save the graph with the outputs of the model only, and with everything that can be dumped."""
         self.graph.outputs.clear()
         self._device_inputs()
+        self._drop_copies()
         here = [n for n in own if n in self.outputs]
         wide = {n: self.outputs[n] for n in passes}
         kept = {n: self._device_form(n) for n in here}
@@ -262,6 +263,24 @@ class _Rewriter:
             own={n: v.name or "" for n, v in kept.items()},
             dumps={n: v.name or "" for n, v in extra.items()},
         )
+
+    def _drop_copies(self) -> None:
+        """Nodes that only copy were needed while their results were outputs; now both names mean one tensor."""
+        for node in list(self.graph):
+            if len(node.outputs) != 1 or not node.inputs or node.inputs[0] is None:
+                continue
+            source, copy = node.inputs[0], node.outputs[0]
+            same_cast = node.op_type == "Cast" and source.dtype is not None and source.dtype == copy.dtype
+            if node.domain or not (node.op_type == "Identity" or same_cast) or source.producer() is None:
+                continue
+            if copy.is_graph_output() or any(user.graph is not self.graph for user, _ in copy.uses()):
+                continue  # read inside a body
+            for user, index in list(copy.uses()):
+                user.replace_input_with(index, source)
+            for name, value in self.outputs.items():
+                if value is copy:
+                    self.outputs[name] = source
+            self.graph.remove(node, safe=True)
 
     def _device_inputs(self) -> None:
         """Inputs that the device holds in fp16 enter as fp16."""
