@@ -226,6 +226,8 @@ def _describe(value: ir.Value, desc: pb.TensorDescriptor) -> None:
     if TYPE in desc.attr:
         value.type = attributes.type_from(desc.attr[TYPE].bt)
     origin = tuple(desc.attr["origin_shape"].list.i if "origin_shape" in desc.attr else desc.shape.dim)
+    for shape in (origin, tuple(desc.shape.dim)):
+        attributes.elements([max(d, 1) for d in shape], f"tensor {desc.name}")
     if -2 not in origin:
         value.shape = ir.Shape([d if d >= 0 else None for d in origin])
     layout = layout_of(desc)
