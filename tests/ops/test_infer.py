@@ -289,3 +289,33 @@ def test_gather_out_of_range_is_left_to_the_runtime() -> None:
     model = parse("(float[3] x, int64[1] i) => (float[1] y) { y = Gather(x, i) }")
     infer(model)
     assert evaluate(model.graph[0], [np.zeros(3, np.float32), np.array([3])]) is None
+
+
+def test_damaged_shape_computations_and_frames_are_findings_not_crashes() -> None:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    def model(nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray]) -> ir.Model:
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 16, 1])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(a, n) for n, a in weights.items()],
+        )
+        return ir.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10))
+
+    out_of_range = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "i"], ["g"]),
+        helper.make_node("Expand", ["x", "g"], ["y"]),
+    ]
+    no_step = [helper.make_node("STFT", ["x", "zero", "", "length"], ["y"])]
+    for nodes, weights in (
+        (out_of_range, {"i": np.array([7], np.int64)}),
+        (no_step, {"zero": np.array(0, np.int64), "length": np.array(4, np.int64)}),
+    ):
+        try:
+            infer(model(nodes, weights))
+        except AscError as error:
+            assert error.problems[0].nodes

@@ -17,7 +17,7 @@ from asc_devkit import ops
 from asc_devkit.atc.select import quantised
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, ORIGIN_TENSOR, Engine
-from asc_devkit.ops.catalogue import GeOp, Mix
+from asc_devkit.ops.catalogue import Cost, GeOp, Mix
 from asc_devkit.soc import Soc
 
 FP32, FP16, BF16 = ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16
@@ -140,7 +140,8 @@ class _Selector:
         inside, outside = self._choose(node, spec)
         if inside is None or outside is None:
             return
-        for index, value in enumerate(node.inputs):
+        data = node.inputs[:1] if spec.cost is Cost.QUANT else node.inputs  # scales keep their type
+        for index, value in enumerate(data):
             if value is not None and value.dtype in _FLOATS and value.dtype != inside:
                 node.replace_input_with(index, self._converted(value, inside, node))
         for value in node.outputs:

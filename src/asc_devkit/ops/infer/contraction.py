@@ -182,6 +182,8 @@ def stft(c: NodeView) -> None:
     samples = signal[1] if len(signal) > 1 else None
     if not length or not step or not isinstance(length[0], int):
         return
+    if step[0] <= 0:
+        raise ValueError(f"frame_step is {step[0]}")
     frames = (samples - length[0]) // step[0] + 1 if isinstance(samples, int) else None
     bins = length[0] // 2 + 1 if c.attr("onesided", 1) else length[0]
     c.out(dtype, (signal[0], frames, bins, 2))

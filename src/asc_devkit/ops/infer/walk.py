@@ -12,6 +12,7 @@ import onnx_ir as ir
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.ops.catalogue import CANONICAL_OPSET
 from asc_devkit.ops.evaluate import FUNCTIONS, apply, evaluate
+from asc_devkit.ops.evaluate.call import Refuse
 from asc_devkit.ops.infer import contraction, control, elementwise, movement
 from asc_devkit.ops.infer.view import (
     KNOWN_ELEMENTS,
@@ -132,7 +133,10 @@ class _Walker:
                 return
             inputs.append(array)
         if any(a is not None and a.dtype == object for a in inputs):
-            result = _symbolic(node, inputs)
+            try:
+                result = _symbolic(node, inputs)
+            except Refuse:
+                return
             if result is not None:
                 self.known[node.outputs[0]] = result
             return
