@@ -14,7 +14,7 @@ from asc_devkit.precision import Metrics, compare
 
 CHUNK_BYTES: Final = 256 << 20
 SUDDEN_FACTOR: Final = 4.0  # an error this many times the inputs' is the layer's own
-NOISE: Final = 2e-3  # relative Euclidean distance that fp16 arithmetic alone explains
+NOISE: Final = 5e-3  # relative Euclidean distance that fp16 arithmetic alone explains (ten roundings)
 
 
 @dataclass(frozen=True)

@@ -189,6 +189,7 @@ def _memory(converted: atc.Result) -> dict[str, Any]:
         "workspace_bytes": plan.workspace_bytes,
         "total_bytes": plan.total_bytes,
         "capacity_bytes": converted.soc.memory_bytes,
+        "boards": [asdict(board) for board in soc.boards(converted.soc.generation)],
         "live_bytes": list(plan.live),
         "steps": list(plan.step_names),
         "peak_step": plan.peak_step,

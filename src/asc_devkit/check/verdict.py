@@ -85,11 +85,21 @@ def _fits(report: dict[str, Any]) -> dict[str, Any]:
         return {"ok": None, "text": "Not planned."}
     need = f"{found['total_bytes'] / 2**20:.1f} MiB needed"
     if found["capacity_bytes"] is None:
-        return {"ok": None, "text": f"{need}; the chip's memory size is not public."}
+        return {"ok": None, "text": f"{need}; the chip's memory size is not public." + _boards(found)}
     have = found["capacity_bytes"]
     share = 100 * found["total_bytes"] / have
     ok = found["total_bytes"] <= have
     return {"ok": ok, "text": f"{'Yes' if ok else 'No'}: {need} of {have / 2**30:.0f} GiB ({share:.1f} %)."}
+
+
+def _boards(memory: dict[str, Any]) -> str:
+    """What boards with such chips offer, where that is known."""
+    known = memory.get("boards") or []
+    if not known:
+        return ""
+    listed = ", ".join(f"{b['name']} has {b['bytes_per_chip'] / 2**30:.0f} GiB per chip" for b in known)
+    fits = all(memory["total_bytes"] <= b["bytes_per_chip"] for b in known)
+    return f" {listed}: it {'would' if fits else 'would not'} fit."
 
 
 def advice(report: dict[str, Any]) -> list[dict[str, str]]:

@@ -72,6 +72,8 @@ def show(name: str, as_json: bool) -> None:
     console.print(table)
     for note in chip.notes:
         console.print(f"note: {note}")
+    for board in chips.boards(chip.generation):
+        console.print(f"board: {board.name}, {board.bytes_per_chip / 2**30:.0f} GiB per chip ({board.source})")
     for text in chips.conflicts():
         console.print(f"sources disagree: {text}", style="dim")
 

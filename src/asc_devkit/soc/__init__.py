@@ -4,6 +4,6 @@ Light on purpose (no IR imports): the `asc soc` command and every stage of a con
 """
 
 from asc_devkit.soc.chip import Soc
-from asc_devkit.soc.lookup import Resolution, conflicts, get, names, resolve
+from asc_devkit.soc.lookup import Board, Resolution, boards, conflicts, get, names, resolve
 
-__all__ = ["Resolution", "Soc", "conflicts", "get", "names", "resolve"]
+__all__ = ["Board", "Resolution", "Soc", "boards", "conflicts", "get", "names", "resolve"]

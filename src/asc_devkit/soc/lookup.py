@@ -61,6 +61,20 @@ def conflicts() -> tuple[str, ...]:
     return tuple(_index()["conflicts"])
 
 
+@dataclass(frozen=True)
+class Board:
+    """A product that carries chips of a family; ``bytes_per_chip`` of device memory each."""
+
+    name: str
+    bytes_per_chip: int
+    source: str
+
+
+def boards(generation: str) -> tuple[Board, ...]:
+    """Known products of a chip family: where a chip's own memory size is not public, its boards' is the next best."""
+    return tuple(Board(**row) for row in _index()["boards"].get(generation, ()))
+
+
 def get(name: str) -> Soc:
     """The chip of exactly this ``soc_version``. Raises ``AscError`` (E10001) with the nearest names."""
     chip = _chips().get(name)
