@@ -128,7 +128,8 @@ def test_inputs_that_are_not_tensors_are_refused(tmp_path: Path) -> None:
     model = make([Node("SequenceAt", ["s", "i"], ["y"])], {"i": np.array(0)}, ["y"], 17)
     kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
     model.graph.input.append(helper.make_value_info("s", kind))
-    with pytest.raises(AscError, match="input 's' has type sequence"):
+    model.graph.input.append(helper.make_tensor_value_info("t", TensorProto.STRING, [1]))
+    with pytest.raises(AscError, match="input 's' has type sequence; input 't' holds texts"):
         loaded(model, tmp_path)
 
 

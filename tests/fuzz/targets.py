@@ -141,7 +141,7 @@ def run_om(path: Path, folder: Path, origin: str) -> str:
 
 
 TARGETS: dict[str, Target] = {f.__name__: f for f in (load_onnx, optimise, compile_om, convert, read_om, run_om)}
-DEFAULT = {"onnx": "load_onnx", "om": "read_om"}
+DEFAULT = {"onnx": "convert", "om": "run_om"}
 
 
 def _shapes(origin: str) -> dict[str, tuple[int, ...]] | None:

@@ -176,19 +176,22 @@ class _Builder:
         return inputs
 
     def _set_type(self, value: ir.Value, proto: onnx.TypeProto, role: str, with_shape: bool = False) -> None:
-        """Take over a declared type; with a ``role`` ("input", "output") it must be a plain tensor."""
+        """Take over a declared type; with a ``role`` ("input", "output") it must be a tensor of numbers."""
         kind = proto.WhichOneof("value")
-        if kind == "tensor_type" and proto.tensor_type.elem_type in _TENSOR_TYPES:
-            value.type = _TENSOR_TYPES[proto.tensor_type.elem_type]
-            if proto.tensor_type.HasField("shape"):
-                shape = _shape(proto.tensor_type.shape)
+        tensor = proto.tensor_type
+        if kind == "tensor_type" and tensor.elem_type in _TENSOR_TYPES:
+            value.type = _TENSOR_TYPES[tensor.elem_type]
+            if role and tensor.elem_type == onnx.TensorProto.STRING:
+                self.findings.add("input_type", f"{role} {value.name!r} holds texts")
+            if tensor.HasField("shape"):
+                shape = _shape(tensor.shape)
                 # In bodies only what cannot go stale is kept: loop counters and conditions, which runtimes insist on.
                 if with_shape or list(shape) in ([], [1]):
                     value.shape = shape
-        elif role:
-            what = "no known element type" if kind in (None, "tensor_type") else f"type {kind.removesuffix('_type')}"
-            if role == "input" or kind not in (None, "tensor_type"):
-                self.findings.add("input_type", f"{role} {value.name!r} has {what}")
+        elif role and (role == "input" or kind not in (None, "tensor_type")):
+            known = kind not in (None, "tensor_type")
+            what = f"type {str(kind).removesuffix('_type')}" if known else "no known element type"
+            self.findings.add("input_type", f"{role} {value.name!r} has {what}")
 
     def _outputs(
         self, proto: onnx.GraphProto, scope: _Scope, nodes: list[ir.Node], top: bool, label: str

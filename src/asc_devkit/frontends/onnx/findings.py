@@ -34,8 +34,8 @@ KINDS: Final[Mapping[str, tuple[str, str, str, str]]] = {
     "input_type": (
         "E10001",
         "{n} input(s) or output(s) have a type that cannot be converted",
-        "only plain tensors of a known element type are possible",
-        "rewrite the model so that sequences, maps and optionals are not passed in or out",
+        "only tensors of numbers and booleans are possible",
+        "rewrite the model so that texts, sequences, maps and optionals are not passed in or out",
     ),
     "arity": (
         "E14001",
