@@ -77,6 +77,42 @@ def test_elements_lie_where_the_definitions_say() -> None:
     assert np.count_nonzero(stored) == grouped.size
 
 
+def test_rarer_formats_put_elements_where_the_definitions_say() -> None:
+    volume = np.arange(2 * 17 * 3 * 2 * 2, dtype=np.int32).reshape(2, 17, 3, 2, 2)
+    stored = to_storage(volume, "NDC1HWC0", "NCDHW")
+    for n, c, d, h, w in product(range(2), range(17), range(3), range(2), range(2)):
+        assert stored[n, d, c // 16, h, w, c % 16] == volume[n, c, d, h, w]
+    image = np.arange(2 * 7 * 3 * 4, dtype=np.int32).reshape(2, 7, 3, 4)
+    stored = to_storage(image, "NC1HWC0_C04")
+    for n, c, h, w in product(range(2), range(7), range(3), range(4)):
+        assert stored[n, c // 4, h, w, c % 4] == image[n, c, h, w]
+    weight = np.arange(18 * 3 * 3 * 2, dtype=np.int32).reshape(18, 3, 3, 2) + 1
+    stored = to_storage(weight, "FRACTAL_Z_C04")
+    for n, c, h, w in product(range(18), range(3), range(3), range(2)):
+        row = (h * 2 + w) * 4 + c
+        assert stored[row // 16, n // 16, n % 16, row % 16] == weight[n, c, h, w]
+    assert np.count_nonzero(stored) == weight.size
+    stored = to_storage(weight, "C1HWNCoC0")
+    for n, c, h, w in product(range(18), range(3), range(3), range(2)):
+        assert stored[c // 16, h, w, n, c % 16, c % 16] == weight[n, c, h, w]
+    assert np.count_nonzero(stored) == weight.size
+    matrix = np.arange(33 * 17, dtype=np.int8).reshape(33, 17)
+    stored = to_storage(matrix, "FRACTAL_Z")
+    for i, j in product(range(33), range(17)):
+        assert stored[i // 32, j // 16, j % 16, i % 32] == matrix[i, j]
+    hwcn = np.arange(2 * 3 * 18 * 20, dtype=np.int32).reshape(2, 3, 18, 20)
+    assert np.array_equal(to_storage(hwcn, "FRACTAL_Z", "HWCN"), to_storage(hwcn.transpose(3, 2, 0, 1), "FRACTAL_Z"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "fmt", "groups"),
+    [((8, 5, 3, 3), "FRACTAL_Z_C04", 1), ((7, 2, 1, 1), "FRACTAL_Z", 3), ((2, 2, 1, 1), "FRACTAL_Z", 4)],
+)
+def test_what_a_format_cannot_hold_is_refused(shape: tuple[int, ...], fmt: str, groups: int) -> None:
+    with pytest.raises(AscError):
+        to_storage(np.zeros(shape, np.float16), fmt, groups=groups)
+
+
 def _values(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).integers(-100, 100, shape).astype(dtype)
 
