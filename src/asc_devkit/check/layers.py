@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,7 +14,11 @@ from asc_devkit.precision import Metrics, compare
 
 CHUNK_BYTES: Final = 256 << 20
 SUDDEN_FACTOR: Final = 4.0  # an error this many times the inputs' is the layer's own
-NOISE: Final = 5e-3  # relative Euclidean distance that fp16 arithmetic alone explains (ten roundings)
+# relative Euclidean distance that about ten roundings in the type explain
+NOISE: Final = {"FLOAT16": 5e-3, "BFLOAT16": 4e-2, "FLOAT": 1e-5}
+OTHER_NOISE: Final = 5e-3
+MAX_SOURCES: Final = 64  # of one layer; more would not change the judgement
+_CARRIERS: Final = ("TransData", "Cast")
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,16 @@ def comparable(graph: ir.Graph, available: set[str]) -> list[Layer]:
     """Outputs of the root graph's operators whose origin tensor exists in the user's model, in execution order."""
     found: list[Layer] = []
     taken: set[str] = set()
+    nearest: dict[ir.Value, tuple[str, ...]] = {}  # the closest comparable values a value is computed from
     for index, node in enumerate(graph):
+        sources = _sources(node, nearest)
         for value in node.outputs:
             tensor = value.meta.get(ORIGIN_TENSOR)
-            if tensor not in available or tensor in taken or node.op_type in ("TransData", "Cast"):
-                continue
-            if value.dtype is None or not (value.dtype.is_floating_point() or value.dtype.is_integer()):
+            if tensor not in available or tensor in taken or not _is_layer(node, value):
+                nearest[value] = sources
                 continue
             taken.add(tensor)
+            nearest[value] = (value.name or "",)
             engine = node.meta.get(ENGINE)
             found.append(
                 Layer(
@@ -54,8 +60,8 @@ def comparable(graph: ir.Graph, available: set[str]) -> list[Layer]:
                     value=value.name or "",
                     tensor=str(tensor),
                     engine=engine.value if isinstance(engine, Engine) else "",
-                    dtype=value.dtype.name,
-                    sources=tuple(_producers(node)),
+                    dtype=value.dtype.name if value.dtype is not None else "",
+                    sources=sources,
                     origin=tuple(node.meta.get(ORIGIN_OPS, ())),
                     bytes=_bytes(value),
                 )
@@ -63,24 +69,25 @@ def comparable(graph: ir.Graph, available: set[str]) -> list[Layer]:
     return found
 
 
+def _is_layer(node: ir.Node, value: ir.Value) -> bool:
+    kind = value.dtype
+    return node.op_type not in _CARRIERS and kind is not None and (kind.is_floating_point() or kind.is_integer())
+
+
+def _sources(node: ir.Node, nearest: Mapping[ir.Value, tuple[str, ...]]) -> tuple[str, ...]:
+    """Names of the comparable values this node reads, looking through all that are not comparable."""
+    names: dict[str, None] = {}
+    for value in node.inputs:
+        if value is not None:
+            names.update(dict.fromkeys(nearest.get(value, ())))
+    return tuple(names)[:MAX_SOURCES]
+
+
 def _shown_type(node: ir.Node) -> str:
     members = node.attributes.get(MEMBERS)
     if members is None:
         return node.op_type
     return "+".join(member.op_type for member in members.as_graph())
-
-
-def _producers(node: ir.Node) -> Iterator[str]:
-    """Names of the values this node reads, looking through Cast and TransData."""
-    for value in node.inputs:
-        current = value
-        while current is not None:
-            producer = current.producer()
-            if producer is None or producer.op_type not in ("TransData", "Cast") or not producer.inputs:
-                break
-            current = producer.inputs[0]
-        if current is not None and current.name and current.const_value is None:
-            yield current.name
 
 
 def _bytes(value: ir.Value) -> int:
@@ -125,13 +132,20 @@ def measure(layer: Layer, expected: np.ndarray[Any, Any], actual: np.ndarray[Any
     }
 
 
+def noise(layers: Sequence[Layer]) -> float:
+    """What rounding alone explains in a graph with these layers: that of its least precise float type."""
+    return max((NOISE[layer.dtype] for layer in layers if layer.dtype in NOISE), default=OTHER_NOISE)
+
+
 def judge(rows: list[dict[str, Any]], layers: Sequence[Layer]) -> dict[str, Any] | None:
     """Mark each row ``own_error`` (its relative distance beyond what its inputs brought) and name the first bad layer.
 
-    ``kind``: ``sudden`` when a layer's error is more than four times its inputs', else ``accumulated``.
+    ``kind``: ``sudden`` when a layer's error is more than four times its inputs' and more than rounding explains, else
+    ``accumulated``.
     """
     error: dict[str, float] = {}
     by_value = {layer.value: layer for layer in layers}
+    explained = noise(layers)
     first: dict[str, Any] | None = None
     for row in rows:
         distance = row["relative_euclidean"] if np.isfinite(row["relative_euclidean"]) else 1.0
@@ -140,7 +154,7 @@ def judge(rows: list[dict[str, Any]], layers: Sequence[Layer]) -> dict[str, Any]
         inherited = max((error.get(source, 0.0) for source in by_value[row["value"]].sources), default=0.0)
         row["inherited_error"] = inherited
         row["own_error"] = max(0.0, distance**2 - inherited**2) ** 0.5
-        bad = distance > NOISE and distance > SUDDEN_FACTOR * inherited
+        bad = distance > explained and distance > SUDDEN_FACTOR * inherited
         row["kind"] = "sudden" if bad else "accumulated"
         if bad and first is None:
             first = row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,4 +18,3 @@ class CheckResult:
     html: Path | None = None
     json: Path | None = None
     om: Path | None = None
-    problems: list[dict[str, Any]] = field(default_factory=list)

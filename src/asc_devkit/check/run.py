@@ -7,28 +7,32 @@ import platform
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime, timezone
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from asc_devkit import __version__, atc, files, npu, om, perf, soc
 from asc_devkit.atc.describe import describe
 from asc_devkit.atc.options import from_flags
 from asc_devkit.check import accuracy, verdict
 from asc_devkit.check import data as samples_module
+from asc_devkit.check.labels import load_labels
 from asc_devkit.check.options import CheckOptions
 from asc_devkit.check.reference import Reference
 from asc_devkit.check.result import SCHEMA, CheckResult
-from asc_devkit.errors import AscError
+from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge.desc import ENGINE, Engine
 
 Progress = Callable[[str, float], None]
+_LIBRARIES: Final = ("numpy", "onnx", "onnx-ir", "onnxruntime", "protobuf")
 
 
 def run(options: CheckOptions, progress: Progress | None = None) -> CheckResult:
     """Check a model and write report.html, report.json and the `.om` into ``options.output``.
 
     ``progress(stage, share)`` is called as work goes on. A model that cannot be converted still gets a report (exit
-    code 2). Raises ``AscError`` for a wrong chip, unreadable data or an output folder that cannot be written.
+    code 2). Raises ``AscError`` for wrong options, a missing model, unreadable data or an output folder that cannot be
+    written.
     """
     tell = progress or (lambda stage, share: None)
     if options.model is None:
@@ -37,12 +41,13 @@ def run(options: CheckOptions, progress: Progress | None = None) -> CheckResult:
         options = example_options(options)
     assert options.model is not None
     resolution = soc.resolve(options.soc)
-    labels = samples_module.load_labels(options.labels) if options.labels else None
+    request = _request(options)
+    labels = load_labels(options.labels) if options.labels else None
     report = _frame(options, resolution)
     result = CheckResult(report, 0)
     tell("convert", 0.0)
     try:
-        converted = _convert(options, lambda stage: tell(f"convert: {stage}", 0.0))
+        converted = atc.compile(request, on_stage=lambda stage: tell(f"convert: {stage}", 0.0))
     except AscError as error:
         report["problems"] = [p.as_dict() for p in error.problems]
         report["conversion"] = {"counts": {}, "warnings": list(resolution.warnings)}
@@ -62,7 +67,7 @@ def _frame(options: CheckOptions, resolution: soc.Resolution) -> dict[str, Any]:
         "schema": SCHEMA,
         "tool": {"name": "asc-devkit", "version": __version__},
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "model": {"path": str(model), "name": model.stem if model else ""},
+        "model": {"path": str(model), "name": model.stem if model else "", "bytes": _size(model)},
         "soc": {
             "name": chip.name,
             "series": chip.series,
@@ -72,6 +77,7 @@ def _frame(options: CheckOptions, resolution: soc.Resolution) -> dict[str, Any]:
             "vector_fp16_tflops": chip.vector_fp16_tflops,
             "memory_gbps": chip.memory_gbps,
             "l2_gbps": chip.l2_gbps,
+            "memory_bytes": chip.memory_bytes,
         },
         "options": {
             "precision_mode": options.precision_mode,
@@ -84,12 +90,24 @@ def _frame(options: CheckOptions, resolution: soc.Resolution) -> dict[str, Any]:
             "python": platform.python_version(),
             "system": platform.platform(),
             "cpu": platform.processor() or platform.machine(),
+            "libraries": {name: version(name) for name in _LIBRARIES},
         },
     }
 
 
-def _convert(options: CheckOptions, on_stage: Callable[[str], None]) -> atc.Result:
+def _size(model: Path | None) -> int | None:
+    return model.stat().st_size if model is not None and model.is_file() else None
+
+
+def _request(options: CheckOptions) -> atc.Options:
+    """The conversion's options; what is wrong with them is the caller's mistake, not a finding of the check."""
     assert options.model is not None
+    if not options.model.is_file():
+        raise AscError(
+            Problem(
+                "E10041", f"There is no model at {options.model}.", fix="Check the path.", nodes=(str(options.model),)
+            )
+        )
     flags = {
         "model": str(options.model),
         "framework": "5",
@@ -100,8 +118,7 @@ def _convert(options: CheckOptions, on_stage: Callable[[str], None]) -> atc.Resu
         "host_ops": "true" if options.host_ops else "false",
         "check_report": str(options.output / "check_result.json"),
     }
-    request = from_flags({k: v for k, v in flags.items() if v}, command_line=f"asc check {options.model}")
-    return atc.compile(request, on_stage=on_stage)
+    return from_flags({k: v for k, v in flags.items() if v}, command_line=f"asc check {options.model}")
 
 
 def _after_conversion(
@@ -120,6 +137,7 @@ def _after_conversion(
     report["memory"] = _memory(converted)
     tell("run", 0.2)
     inputs = samples_module.specs(converted.inputs)
+    report["model"]["inputs"] = [{"name": i.name, "dtype": i.dtype.name, "shape": list(i.shape)} for i in inputs]
     if options.data is not None:
         samples = samples_module.load(options.data, inputs, options.samples)
     else:
@@ -202,7 +220,7 @@ def _write(folder: Path, result: CheckResult) -> None:
     from asc_devkit.report import render_html
 
     _spell_out_infinities(result.report)
-    text = json.dumps(result.report, indent=1, default=str, allow_nan=False)
+    text = json.dumps(result.report, indent=1, allow_nan=False)
     result.json = folder / "report.json"
     result.html = folder / "report.html"
     files.write_text(result.json, text + "\n")

@@ -1,5 +1,5 @@
-"""How far two tensors are apart. A first metrics module; used by ``check``."""
+"""How far two tensors are apart. Used by ``check``."""
 
-from asc_devkit.precision.metrics import Metrics, compare
+from asc_devkit.precision.metrics import Accumulator, Metrics, compare
 
-__all__ = ["Metrics", "compare"]
+__all__ = ["Accumulator", "Metrics", "compare"]

@@ -50,19 +50,9 @@ def compare(expected: Array, actual: Array, *, atol: float = 1e-3, rtol: float =
 
     Raises ``AscError`` (ASC5001) when the shapes differ.
     """
-    if expected.shape != actual.shape:
-        raise AscError(
-            Problem(
-                "ASC5001",
-                f"The arrays have the shapes {list(expected.shape)} and {list(actual.shape)}.",
-                cause="They are not the same tensor, or one was cut.",
-            )
-        )
-    sums = _Sums()
-    left, right = expected.reshape(-1), actual.reshape(-1)
-    for start in range(0, left.size, BLOCK):
-        sums.add(_wide(left[start : start + BLOCK]), _wide(right[start : start + BLOCK]), atol, rtol)
-    return sums.result(int(left.size))
+    sums = Accumulator(atol=atol, rtol=rtol)
+    sums.add(expected, actual)
+    return sums.result()
 
 
 def _wide(block: Array) -> Array:
@@ -71,23 +61,39 @@ def _wide(block: Array) -> Array:
     return block.astype(np.float64)
 
 
-class _Sums:
-    """Running sums over blocks."""
+class Accumulator:
+    """Metrics of data that arrive in parts: ``add`` each pair, then ``result``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, atol: float = 1e-3, rtol: float = 1e-3) -> None:
+        self.atol, self.rtol, self.count = atol, rtol, 0
         self.ab = self.aa = self.bb = self.dd = self.abs = self.rel = 0.0
         self.max_abs = self.max_rel = 0.0
         self.rel_count = self.close = self.finite = self.seen = 0
         self.nan_a = self.nan_b = self.inf_a = self.inf_b = self.mismatch = 0
 
-    def add(self, a: Array, b: Array, atol: float, rtol: float) -> None:
+    def add(self, expected: Array, actual: Array) -> None:
+        """Take one pair of arrays of the same shape in. Raises ``AscError`` (ASC5001) when the shapes differ."""
+        if expected.shape != actual.shape:
+            raise AscError(
+                Problem(
+                    "ASC5001",
+                    f"The arrays have the shapes {list(expected.shape)} and {list(actual.shape)}.",
+                    cause="They are not the same tensor, or one was cut.",
+                )
+            )
+        left, right = expected.reshape(-1), actual.reshape(-1)
+        self.count += int(left.size)
+        for start in range(0, left.size, BLOCK):
+            self._block(_wide(left[start : start + BLOCK]), _wide(right[start : start + BLOCK]))
+
+    def _block(self, a: Array, b: Array) -> None:
         self.seen += a.size
         good = np.isfinite(a) & np.isfinite(b)
         if not good.all():
             a, b = self._special(a, b, good)
         gap = np.abs(a - b)
         self.finite += a.size
-        self.close += int(np.count_nonzero(gap <= atol + rtol * np.abs(a)))
+        self.close += int(np.count_nonzero(gap <= self.atol + self.rtol * np.abs(a)))
         self.ab += float(a @ b)
         self.aa += float(a @ a)
         self.bb += float(b @ b)
@@ -111,7 +117,8 @@ class _Sums:
         self.close += int(np.count_nonzero(same))
         return a[good], b[good]
 
-    def result(self, count: int) -> Metrics:
+    def result(self) -> Metrics:
+        """The metrics of all pairs so far."""
         norms = (self.aa * self.bb) ** 0.5
         if norms:
             cosine = max(-1.0, min(1.0, self.ab / norms))
@@ -124,7 +131,7 @@ class _Sums:
         else:
             euclid = 0.0 if self.dd == 0 else float("inf")
         return Metrics(
-            count=count,
+            count=self.count,
             cosine=cosine,
             max_abs=self.max_abs,
             mean_abs=self.abs / self.finite if self.finite else 0.0,

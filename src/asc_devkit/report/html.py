@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from importlib import resources
 from typing import Any, Final
 
@@ -61,7 +61,7 @@ class _Section(dict[str, Any]):
         return _Section({})
 
 
-@lru_cache(maxsize=None)
+@cache
 def _read(name: str) -> str:
     return (resources.files("asc_devkit.report") / "page" / name).read_text(encoding="utf-8")
 

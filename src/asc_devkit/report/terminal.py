@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -96,6 +97,7 @@ def _layers(console: Console, accuracy: Mapping[str, Any]) -> None:
             text.small(row["relative_euclidean"]),
             text.small(row["own_error"]),
         )
+    console.print()
     console.print(table)
 
 
@@ -112,6 +114,7 @@ def _operators(console: Console, performance: Mapping[str, Any]) -> None:
         interval = f"{text.microseconds(row['lo80'])} to {text.microseconds(row['hi80'])}"
         share = f"{100 * _amount(row['us']) / total:.1f} %"
         table.add_row(row["name"], row["type"], text.microseconds(row["us"]), interval, share, row["bound_by"])
+    console.print()
     console.print(table)
 
 
@@ -134,7 +137,10 @@ def _next_steps(console: Console, steps: list[Mapping[str, str]]) -> None:
     if steps:
         console.print("\n[bold]Next[/]")
     for number, step in enumerate(steps, 1):
-        console.print(f"  {number}. {escape(step['text'])}")
+        lines = textwrap.wrap(step["text"], console.width - 5)
+        console.print(f"  {number}. {escape(lines[0])}")
+        for line in lines[1:]:
+            console.print(f"     {escape(line)}")
         if step.get("command"):
             console.print(f"     [cyan]{escape(step['command'])}[/]", soft_wrap=True)
 

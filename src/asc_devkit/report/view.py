@@ -91,6 +91,7 @@ _TIMES: Final = (
     "us", "lo80", "hi80", "start_us", "block_dim", "cube_us", "vector_us", "mte_us", "launch_us", "flops",
     "bytes_read", "bytes_written",
 )  # fmt: skip
+_ENGINES: Final = {"DNN_VM_AICPU": "AI CPU", "DNN_VM_GE_LOCAL": "no task"}
 _WORDS: Final = ("bound_by", "basis", "cost", "note")
 
 
@@ -121,7 +122,8 @@ def _operators(described: Sequence[Row], timed: Sequence[Row], texts: _Texts) ->
 
 
 def _engine(row: Row) -> str:
-    return str(row.get("engine") or "").removeprefix("AIcoreEngine/")
+    name = str(row.get("engine") or "")
+    return _ENGINES.get(name, name.removeprefix("AIcoreEngine/"))
 
 
 def _first(row: Row, side: str, key: str) -> Any:
