@@ -7,6 +7,7 @@ import * as url from 'url';
 
 const [folder, file] = process.argv.slice(2);
 const load = (name) => import(url.pathToFileURL(path.join(folder, name)).href);
+const base = await load('base.js');
 const om = await load('om.js');
 const protoModule = await load('om-proto.js');
 const data = new Uint8Array(fs.readFileSync(file));
@@ -37,6 +38,10 @@ if (!matched) {
 }
 const model = await factory.open(context);
 const digest = (values) => values ? crypto.createHash('sha256').update(values).digest('hex') : null;
+// What the side bar prints for a small tensor; 64-bit integers and infinities are passed on as text.
+const values = (tensor) => tensor.type.shape.dimensions.reduce((a, b) => a * Number(b), 1) > 4096 ? null :
+    JSON.parse(JSON.stringify([new base.Tensor(tensor).value].flat(Infinity),
+        (_, item) => typeof item === 'bigint' || (typeof item === 'number' && !Number.isFinite(item)) ? item.toString() : item));
 const shown = model.modules.map((graph) => {
     const weights = new Map();
     const nodes = graph.nodes.map((node) => {
@@ -48,6 +53,7 @@ const shown = model.modules.map((graph) => {
                         layout: value.initializer.type.denotation,
                         bytes: value.initializer.values ? value.initializer.values.length : -1,
                         sha256: digest(value.initializer.values),
+                        values: values(value.initializer),
                     });
                 }
             }

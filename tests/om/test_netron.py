@@ -47,6 +47,14 @@ def test_a_graph_with_a_fused_node_groups_and_a_host_operator(tmp_path: Path) ->
     _assert_everything_is_shown(tmp_path / "m.om")
 
 
+def test_small_weights_are_printed_value_by_value(tmp_path: Path) -> None:
+    made = model()
+    om.write(tmp_path / "m.om", made, om.ModelInfo("m", "Ascend310P3"))
+    bias = made.graph.initializers["b1"].const_value
+    assert bias is not None
+    assert load(tmp_path / "m.om")["graphs"][0]["weights"]["b1:0"]["values"] == bias.numpy().astype(float).tolist()
+
+
 @pytest.mark.parametrize("key", ["ppocr_cls", "yolox", "minilm", "silero_if", "gru_decoder"])
 def test_real_models(key: str) -> None:
     _assert_everything_is_shown(convert(key, "Ascend310P3").om_path)
