@@ -97,10 +97,10 @@ def test_fifty_thousand_operators_stay_quick(large_page: Page) -> None:
     box.send_keys("op_49999")
     large_page.until(lambda: large_page.column("operator-table", "Operator") == ["op_49999"])
     box.send_keys(Keys.CONTROL, "a", Keys.DELETE)
+    slowest = large_page.column("operator-table", "Operator")
     view = large_page.one("#operator-table .view")
     large_page.driver.execute_script("arguments[0].scrollTop = arguments[0].scrollHeight", view)
-    slowest_first = large_page.column("operator-table", "Operator")
-    large_page.until(lambda: large_page.column("operator-table", "Operator") != slowest_first)
+    large_page.until(lambda: not set(large_page.column("operator-table", "Operator")) & set(slowest))
 
 
 def test_names_in_the_model_never_run_or_change_the_page(any_page: Page) -> None:
