@@ -72,10 +72,13 @@ class DumpFolder:
         assert dtype is not None
         shape = tuple(d for d in output.shape if d is not None)
         array: np.memmap[Any, Any]
-        if self.format == "npy":
-            array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-        else:
-            array = np.memmap(path, mode="w+", dtype=dtype, shape=shape)
+        try:
+            if self.format == "npy":
+                array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+            else:
+                array = np.memmap(path, mode="w+", dtype=dtype, shape=shape)
+        except (OSError, ValueError, OverflowError) as error:
+            raise _unwritable(self.target, error) from error
         self.placed[name] = array
         self._note(self.by_name[name], dtype, shape)
         return array
@@ -212,9 +215,6 @@ def _listed(folder: Path) -> set[str]:
     return {name for name in names if isinstance(name, str) and name == Path(name).name and name not in ("", ".", "..")}
 
 
-def _unwritable(target: Path, error: OSError) -> AscError:
-    return AscError(
-        Problem(
-            "ASC3005", f"Cannot write the dump to {target}: {error.strerror or error}.", fix="Choose another folder."
-        )
-    )
+def _unwritable(target: Path, error: Exception) -> AscError:
+    why = getattr(error, "strerror", None) or error
+    return AscError(Problem("ASC3005", f"Cannot write the dump to {target}: {why}.", fix="Choose another folder."))

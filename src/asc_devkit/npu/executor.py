@@ -133,12 +133,11 @@ class Executor:
 
 
 def _failed(error: Exception) -> AscError:
-    text = str(error).split("]", 1)[-1].strip(" :")
     return AscError(
         Problem(
             "ASC3003",
             "The run on the virtual NPU failed.",
-            cause=text[:1000] or type(error).__name__,
+            cause=ort.reason(error),
             fix="Check the values of the inputs (indices inside their tables, masks that are not empty).",
         )
     )

@@ -33,7 +33,7 @@ class Bounds:
         self.after: dict[ir.Value, Interval] = {}
         self.clamped = clamped
         for node in graph:
-            rule = RULES.get(node.op_type) if node.domain == "" else None
+            rule = RULES.get(node.op_type) if node.domain == "" and node.inputs else None
             for index, output in enumerate(node.outputs):
                 described = rule is not None and (index == 0 or node.op_type == "Split")
                 bound = _clean(rule(self, node)) if rule is not None and described else ANY
@@ -54,6 +54,11 @@ class Bounds:
         if value not in self.after:
             self.after[value] = self._constant(value)
         return self.after[value]
+
+    def at(self, node: ir.Node, index: int, absent: Interval = ANY) -> Interval:
+        """Interval of input ``index`` of ``node``, ``absent`` when there is none."""
+        value = _input(node, index)
+        return absent if value is None else self.of(value)
 
     def _constant(self, value: ir.Value) -> Interval:
         limit = self.clamped.get(value.name or "")
@@ -79,6 +84,10 @@ class Bounds:
 Rule = Callable[[Bounds, ir.Node], Interval]
 
 
+def _input(node: ir.Node, index: int) -> ir.Value | None:
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
 def _clean(bound: Interval) -> Interval:
     low, high = bound
     return (-math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high)
@@ -100,7 +109,7 @@ def _fixed(low: float, high: float) -> Rule:
 
 
 def _same(bounds: Bounds, node: ir.Node) -> Interval:
-    return bounds.of(node.inputs[0])
+    return bounds.at(node, 0)
 
 
 def _union(values: Iterable[Interval]) -> Interval:
@@ -113,24 +122,23 @@ def _all(bounds: Bounds, node: ir.Node) -> Interval:
 
 
 def _relu(bounds: Bounds, node: ir.Node) -> Interval:
-    low, high = bounds.of(node.inputs[0])
+    low, high = bounds.at(node, 0)
     return max(low, 0.0), max(high, 0.0)
 
 
 def _clip(bounds: Bounds, node: ir.Node) -> Interval:
-    low, high = bounds.of(node.inputs[0])
-    floor = bounds.of(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] is not None else (-math.inf,) * 2
-    ceil = bounds.of(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else (math.inf,) * 2
+    low, high = bounds.at(node, 0)
+    floor, ceil = bounds.at(node, 1, (-math.inf, -math.inf)), bounds.at(node, 2, (math.inf, math.inf))
     return min(max(low, floor[0]), ceil[0]), min(max(high, floor[1]), ceil[1])
 
 
 def _add(bounds: Bounds, node: ir.Node) -> Interval:
-    a, b = bounds.of(node.inputs[0]), bounds.of(node.inputs[1])
+    a, b = bounds.at(node, 0), bounds.at(node, 1)
     return _wide(a[0] + b[0]), _wide(a[1] + b[1])
 
 
 def _sub(bounds: Bounds, node: ir.Node) -> Interval:
-    a, b = bounds.of(node.inputs[0]), bounds.of(node.inputs[1])
+    a, b = bounds.at(node, 0), bounds.at(node, 1)
     return _wide(a[0] - b[1]), _wide(a[1] - b[0])
 
 
@@ -139,17 +147,17 @@ def _wide(x: float) -> float:
 
 
 def _mul(bounds: Bounds, node: ir.Node) -> Interval:
-    if node.inputs[0] is node.inputs[1]:
-        low, high = bounds.of(node.inputs[0])
+    if _input(node, 0) is _input(node, 1):
+        low, high = bounds.at(node, 0)
         return 0.0, _wide(max(low * low, high * high))
-    return _product(bounds.of(node.inputs[0]), bounds.of(node.inputs[1]))
+    return _product(bounds.at(node, 0), bounds.at(node, 1))
 
 
 def _div(bounds: Bounds, node: ir.Node) -> Interval:
-    low, high = bounds.of(node.inputs[1])
+    low, high = bounds.at(node, 1)
     if low <= 0.0 <= high:
         return ANY
-    return _product(bounds.of(node.inputs[0]), (1 / high, 1 / low))
+    return _product(bounds.at(node, 0), (1 / high, 1 / low))
 
 
 def _sum(bounds: Bounds, node: ir.Node) -> Interval:
@@ -158,32 +166,31 @@ def _sum(bounds: Bounds, node: ir.Node) -> Interval:
 
 
 def _neg(bounds: Bounds, node: ir.Node) -> Interval:
-    low, high = bounds.of(node.inputs[0])
+    low, high = bounds.at(node, 0)
     return -high, -low
 
 
 def _abs(bounds: Bounds, node: ir.Node) -> Interval:
-    low, high = bounds.of(node.inputs[0])
+    low, high = bounds.at(node, 0)
     return 0.0, max(abs(low), abs(high))
 
 
 def _sqrt(bounds: Bounds, node: ir.Node) -> Interval:
-    high = bounds.of(node.inputs[0])[1]
+    high = bounds.at(node, 0)[1]
     return 0.0, math.sqrt(high) if high > 0 else 0.0
 
 
 def _exp(bounds: Bounds, node: ir.Node) -> Interval:
-    high = bounds.of(node.inputs[0])[1]
+    high = bounds.at(node, 0)[1]
     return 0.0, _wide(math.exp(high)) if high < 80 else math.inf
 
 
 def _pad(bounds: Bounds, node: ir.Node) -> Interval:
-    fill = bounds.of(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else (0.0, 0.0)
-    return _union([bounds.of(node.inputs[0]), fill])
+    return _union([bounds.at(node, 0), bounds.at(node, 2, (0.0, 0.0))])
 
 
 def _where(bounds: Bounds, node: ir.Node) -> Interval:
-    return _union(bounds.of(v) for v in node.inputs[1:3])
+    return _union([bounds.at(node, 1), bounds.at(node, 2)])
 
 
 def _extreme(pick: Callable[..., float]) -> Rule:
@@ -195,7 +202,7 @@ def _extreme(pick: Callable[..., float]) -> Rule:
 
 
 def _cast(bounds: Bounds, node: ir.Node) -> Interval:
-    source = node.inputs[0]
+    source = _input(node, 0)
     kind = None if source is None else source.dtype
     if kind == ir.DataType.BOOL:
         return 0.0, 1.0
@@ -208,7 +215,7 @@ def _resize(bounds: Bounds, node: ir.Node) -> Interval:
     mode, coordinates = node.attributes.get("mode"), node.attributes.get("coordinate_transformation_mode")
     if coordinates is not None and coordinates.value == "tf_crop_and_resize":
         return ANY
-    low, high = bounds.of(node.inputs[0])
+    low, high = bounds.at(node, 0)
     if mode is None or mode.value != "cubic":
         return min(low, 0.0), max(high, 0.0)
     reach = 2.0 * max(abs(low), abs(high))  # cubic kernels have an absolute sum below 2
@@ -216,7 +223,7 @@ def _resize(bounds: Bounds, node: ir.Node) -> Interval:
 
 
 def _log(bounds: Bounds, node: ir.Node) -> Interval:
-    low, high = bounds.of(node.inputs[0])
+    low, high = bounds.at(node, 0)
     if low <= 0 or high <= 0:
         return -math.inf, 89.0 if high > 0 else math.inf  # log(0) is -inf; the largest fp32 number gives 88.8
     return math.log(low) - 1e-3, min(math.log(high), 89.0) + 1e-3
@@ -224,7 +231,7 @@ def _log(bounds: Bounds, node: ir.Node) -> Interval:
 
 def _mean(bounds: Bounds, node: ir.Node) -> Interval:
     """Means stay inside, up to the error of a long sum; padding may count as zero."""
-    low, high = bounds.of(node.inputs[0])
+    low, high = bounds.at(node, 0)
     return _wide(min(low, 0.0)), _wide(max(high, 0.0))
 
 
@@ -236,42 +243,40 @@ def _gru(bounds: Bounds, node: ir.Node) -> Interval:
     """Each state is a convex mix of tanh(..) and the previous state."""
     if "activations" in node.attributes:
         return ANY
-    start = bounds.of(node.inputs[5]) if len(node.inputs) > 5 and node.inputs[5] is not None else (0.0, 0.0)
+    start = bounds.at(node, 5, (0.0, 0.0))
     return min(-1.0, start[0]), max(1.0, start[1])
 
 
 def _gelu(bounds: Bounds, node: ir.Node) -> Interval:
-    return -0.2, max(bounds.of(node.inputs[0])[1], 0.0)
+    return -0.2, max(bounds.at(node, 0)[1], 0.0)
 
 
 def _swish(bounds: Bounds, node: ir.Node) -> Interval:
-    return -0.4, max(bounds.of(node.inputs[0])[1], 0.0)
+    return -0.4, max(bounds.at(node, 0)[1], 0.0)
 
 
 def _layer_norm(bounds: Bounds, node: ir.Node) -> Interval:
     """A normalised row of n elements has no element beyond sqrt(n)."""
-    source = node.inputs[0]
+    source = _input(node, 0)
     axis = node.attributes.get("axis")
     if source is None or source.shape is None:
         return ANY
     dims = source.shape[axis.as_int() if axis is not None else -1 :]
     count = math.prod(d for d in dims if isinstance(d, int)) if all(isinstance(d, int) for d in dims) else math.inf
     reach = math.sqrt(count) * SLACK
-    scaled = _product((-reach, reach), bounds.of(node.inputs[1]))
-    if len(node.inputs) < 3 or node.inputs[2] is None:
-        return scaled
-    shift = bounds.of(node.inputs[2])
+    scaled = _product((-reach, reach), bounds.at(node, 1))
+    shift = bounds.at(node, 2, (0.0, 0.0))
     return scaled[0] + shift[0], scaled[1] + shift[1]
 
 
 def _matmul(bounds: Bounds, node: ir.Node) -> Interval:
-    low, high = bounds.of(node.inputs[0])
-    columns = bounds.columns(node.inputs[1])
+    low, high = bounds.at(node, 0)
+    columns, first = bounds.columns(_input(node, 1)), _input(node, 0)
     if math.isinf(columns):
-        shape = None if node.inputs[0] is None else node.inputs[0].shape
+        shape = None if first is None else first.shape
         if shape is None or not len(shape) or not isinstance(shape[-1], int):
             return ANY
-        second = bounds.of(node.inputs[1])
+        second = bounds.at(node, 1)
         columns = shape[-1] * max(abs(second[0]), abs(second[1]))
     reach = max(abs(low), abs(high)) * columns * SLACK
     return -reach, reach

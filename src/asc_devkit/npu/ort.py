@@ -15,7 +15,10 @@ import onnxruntime as ort
 #: Optimisers that would merge or reorder across rounding points in ways the rewriting cannot see.
 DISABLED: Final = ("CommonSubexpressionElimination",)
 _NO_KERNEL: Final = re.compile(r"Could not find an implementation for (\S+)\(\d+\) node with name '([^']*)'")
-_ERRORS_ONLY: Final = 3
+_PREFIX: Final = re.compile(
+    r"^(\[ONNXRuntimeError\] : \d+ : \w+ : )?(Load model from \S+ failed:)?(This is an invalid model\. )?"
+)
+_FATAL_ONLY: Final = 4  # errors arrive as exceptions
 
 
 def default_threads() -> int:
@@ -26,12 +29,12 @@ def default_threads() -> int:
 
 
 def options(threads: int) -> ort.SessionOptions:
-    """Sequential execution on ``threads`` threads, warnings silenced."""
+    """Sequential execution on ``threads`` threads, nothing logged."""
     made = ort.SessionOptions()
     made.intra_op_num_threads = threads
     made.inter_op_num_threads = 1
     made.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-    made.log_severity_level = _ERRORS_ONLY
+    made.log_severity_level = _FATAL_ONLY
     return made
 
 
@@ -69,6 +72,12 @@ def missing_kernel(error: Exception) -> tuple[str, str] | None:
     """(operator type, node name) that ONNX Runtime cannot run, if that is what ``error`` says."""
     found = _NO_KERNEL.search(str(error))
     return (found[1], found[2]) if found else None
+
+
+def reason(error: Exception) -> str:
+    """What ONNX Runtime says, without its codes and the path of the file."""
+    text = _PREFIX.sub("", str(error)).strip() or type(error).__name__
+    return text[:1000]
 
 
 @functools.lru_cache(maxsize=1)

@@ -191,12 +191,11 @@ class _Job:
     def _explain(self, error: Exception, source: Path) -> Exception:
         missing = ort.missing_kernel(error)
         if missing is None:
-            text = str(error).split("]", 1)[-1].strip(" :")
             return AscError(
                 Problem(
                     "ASC3001",
                     "The model cannot be executed on the virtual NPU.",
-                    cause=f"ONNX Runtime {ort.version()} refuses the lowered graph: {text[:1000]}",
+                    cause=f"ONNX Runtime {ort.version()} refuses the lowered graph: {ort.reason(error)}",
                     fix="Convert the original model again; if that does not help, report it with the model.",
                 )
             )

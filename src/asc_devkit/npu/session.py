@@ -22,7 +22,7 @@ from asc_devkit.npu import ort
 from asc_devkit.npu.dump import DumpFolder
 from asc_devkit.npu.executor import Executor
 from asc_devkit.npu.lower import Output, lower
-from asc_devkit.npu.numerics import Array, numpy_dtype
+from asc_devkit.npu.numerics import HALVES, Array, numpy_dtype
 from asc_devkit.npu.rewrite import Step, build
 
 OVERFLOW: Final = ("saturate", "infnan")
@@ -248,8 +248,7 @@ def _build(file: om.OmFile, overflow: str | None, folder: Path) -> dict[str, Any
     if mode not in OVERFLOW:
         mode = OVERFLOW[0]
     model = file.to_ir()
-    inputs = [_row(v) for v in model.graph.inputs]
-    outputs = [_row(v) for v in model.graph.outputs]
+    inputs, outputs = _rows(model.graph.inputs, "input"), _rows(model.graph.outputs, "output")
     lowered = lower(model, mode == "saturate")
     dumps = {o.onnx: ir.DataType[o.dtype] for o in lowered.outputs}
     built = build(
@@ -287,9 +286,23 @@ def _chip_overflow(name: str) -> str:
         return OVERFLOW[0]
 
 
-def _row(value: ir.Value) -> dict[str, Any]:
-    shape = [d if isinstance(d, int) else None for d in value.shape or ()]
-    return {"name": value.name, "dtype": (value.dtype or ir.DataType.FLOAT).name, "shape": shape}
+def _rows(values: Sequence[ir.Value], kind: str) -> list[dict[str, Any]]:
+    problems, rows = [], []
+    for value in values:
+        try:
+            numpy_dtype(value.dtype or ir.DataType.UNDEFINED)
+        except TypeError:
+            problems.append(
+                Problem(
+                    "ASC3009", f"The element type of {kind} {value.name} is {value.dtype}, which cannot be computed."
+                )
+            )
+            continue
+        shape = [d if isinstance(d, int) else None for d in value.shape or ()]
+        rows.append({"name": value.name, "dtype": value.dtype.name if value.dtype else "", "shape": shape})
+    if problems:
+        raise AscError(problems)
+    return rows
 
 
 def _tensor(row: Mapping[str, Any]) -> Tensor:
@@ -307,8 +320,8 @@ def _step(row: Mapping[str, Any]) -> Step:
 
 
 def _as_device(array: Array, dtype: ir.DataType) -> Array:
-    kind = numpy_dtype(dtype)
-    return array if array.dtype == kind else array.astype(kind)
+    """``array`` in its device dtype; only 16-bit floats are ever delivered in another one."""
+    return array.astype(numpy_dtype(dtype)) if dtype in HALVES and array.dtype == np.float32 else array
 
 
 def _describe(tensor: Tensor) -> str:

@@ -19,6 +19,7 @@ from asc_devkit.npu.session import Tensor
 OUT_FORMATS: Final = ("NPY", "BIN", "TXT")
 IN_SUFFIXES: Final = (".npy", ".bin")
 MAX_SAMPLES: Final = 1_000_000
+MAX_RANDOM_BYTES: Final = 4 << 30
 
 
 def safe_name(name: str) -> str:
@@ -121,6 +122,12 @@ def write(folder: Path, name: str, array: Array, fmt: str) -> Path:
 
 def random_inputs(tensors: Iterable[Tensor], seed: int = 0) -> dict[str, Array]:
     """Inputs to try a model with: normal floats, zeros and ones for integers (valid as indices and masks), True."""
+    tensors = list(tensors)
+    total = sum(math.prod(d or 1 for d in t.shape) * max(t.dtype.itemsize, 4) for t in tensors)
+    if total > MAX_RANDOM_BYTES:
+        raise AscError(
+            Problem("ASC3024", f"Random inputs would take {total >> 20} MiB.", fix="Give inputs with --input.")
+        )
     rng = np.random.default_rng(seed)
     made: dict[str, Array] = {}
     for tensor in tensors:
