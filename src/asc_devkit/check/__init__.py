@@ -1,7 +1,7 @@
 """The main job: convert a model, compare it with the original, predict time and memory, say what to do next.
 
 ``run`` is the API behind `asc check`; the report it returns is the JSON described in docs/report_schema.md. Names are
-imported when they are used, because ``check.doctor`` must work where libraries are missing.
+imported when they are used, so that reading the options costs nothing.
 """
 
 from __future__ import annotations
