@@ -19,7 +19,9 @@ ONE_COPY_ABOVE = 512 << 20
 
 
 class Sink(Protocol):
-    """Where the values of a dumping run go."""
+    """Where the values of a dumping run go. ``mapped``: some have a place of their own."""
+
+    mapped: bool
 
     def place(self, name: str) -> Array | None:
         """Memory for the value (C order, the dtype it is delivered in), or None to have it handed over."""
@@ -84,6 +86,9 @@ class Executor:
         if sink is None:
             return dict(zip(kept, self._plain(step).run(kept, feed), strict=True))
         session = self._twin(step)
+        if not sink.mapped:
+            names = list(dict.fromkeys((*kept, *(step.dumps[n] for n in wanted))))
+            return dict(zip(names, session.run(names, feed), strict=True))
         binding = session.io_binding()
         for name, array in feed.items():
             binding.bind_cpu_input(name, np.ascontiguousarray(array))

@@ -184,6 +184,8 @@ _BF16: Final = numpy_dtype(ir.DataType.BFLOAT16)
 class _Collect:
     """Keeps the values of a run in memory."""
 
+    mapped = False
+
     def __init__(self) -> None:
         self.values: dict[str, Array] = {}
 
