@@ -46,7 +46,7 @@ _C0_BY_BITS: Final = {8: 32, 4: 64, 2: 128, 1: 256}
 
 def c0(dtype: ir.DataType) -> int:
     """Elements of the innermost block: 32 for 8-bit types, 64 for 4-bit, else 16."""
-    return _C0_BY_BITS.get(dtype.bitwidth, BLOCK)
+    return BLOCK if dtype == ir.DataType.STRING else _C0_BY_BITS.get(dtype.bitwidth, BLOCK)
 
 
 def pack(fmt: Format, groups: int = 0, c0_size: int = 0) -> int:

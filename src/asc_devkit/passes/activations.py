@@ -209,7 +209,7 @@ class ClipFusion(NodePass):
             return Outcome.MATCHED
         low = min(max(inner_range[0], outer_range[0]), outer_range[1])
         high = max(min(inner_range[1], outer_range[1]), outer_range[0])
-        if inner.inputs[0] is None or not ed.dominates(inner.inputs[0], node):
+        if inner.inputs[0] is None or inner.inputs[0].dtype is None or not ed.dominates(inner.inputs[0], node):
             return Outcome.MATCHED
         ed.replace(node.outputs[0], _clip(ed, inner.inputs[0], low, high, node))
         return Outcome.CHANGED
@@ -222,7 +222,7 @@ class ClipFusion(NodePass):
             bound, x = ed.scalar(node.inputs[i]), node.inputs[1 - i]
             if bound is None or x is None or ed.is_const(x) or ed.dims(x) != ed.dims(node.outputs[0]):
                 continue
-            if math.isnan(bound) or ed.dims(x) is None:
+            if math.isnan(bound) or ed.dims(x) is None or x.dtype is None:
                 return Outcome.MATCHED
             inf = float("inf")
             low, high = (bound, inf) if node.op_type == "Max" else (-inf, bound)

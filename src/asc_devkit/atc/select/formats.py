@@ -160,6 +160,8 @@ class _Chooser:
         rank = _rank(value)
         origin = _ORIGIN.get(rank or 0, "ND") if fmt not in ("ND", "FRACTAL_NZ") or value.const_value is None else "ND"
         shape = _static(value)
+        if shape is None and fmt in _PRIVATE:  # a size nobody knows cannot be laid out in blocks
+            fmt = origin
         stored = shape or ()
         if shape is not None and fmt in _PRIVATE:
             assert value.dtype is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ Dim = int | str | None  # known, named, unknown
 Dims = tuple[Dim, ...]
 
 KNOWN_ELEMENTS: Final = 1024  # values up to this size take part in shape arithmetic
+MAX_ELEMENTS: Final = 1 << 42  # more than any device holds: the model is damaged
 
 
 class Inconsistent(Exception):
@@ -110,6 +112,9 @@ def set_type(value: ir.Value, dtype: ir.DataType | None, dims: Dims | None) -> N
     if old is not None and None in dims and len(old) == len(dims):
         declared = dims_of(value) or ()
         dims = tuple(d if d is not None else o for d, o in zip(dims, declared, strict=True))
+    known = [d for d in dims if isinstance(d, int)]
+    if any(d < 0 for d in known) or prod(known) > MAX_ELEMENTS:
+        raise Inconsistent(f"its output would have the shape {list(dims)}")
     value.shape = ir.Shape(dims)
 
 
