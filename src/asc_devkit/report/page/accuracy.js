@@ -92,7 +92,7 @@ function buildAccuracy() {
       { title: "Largest", width: 92, help: "Largest absolute difference", ...figure("max_abs") },
       { title: "Close", width: 84, help: "Share of elements within 1e-3", ...figure("close_share", show.share) },
       { title: "At limit", width: 90, help: "Elements at the fp16 limit of 65504", ...figure("saturated", show.count) },
-      { title: "Error", width: 110, value: text("kind"), choose: true, show: (i) => (word(rows.kind[i]) === "sudden" ? el("span", { class: "bad" }, "sudden") : word(rows.kind[i])) },
+      { title: "Error", width: 128, value: text("kind"), choose: true, show: (i) => (word(rows.kind[i]) === "sudden" ? el("span", { class: "bad" }, "sudden") : word(rows.kind[i])) },
     ],
     pick: (i) => select(i, false),
   });
