@@ -69,7 +69,7 @@ def test_everything_wrong_is_reported_at_once(session: npu.Session) -> None:
     with pytest.raises(AscError) as caught:
         session.run({"a": A[:1], "n": N.astype(np.int32), "typo": A})
     codes = sorted(p.code for p in caught.value.problems)
-    assert codes == ["ASC3010", "ASC3011", "ASC3012", "ASC3012"]
+    assert codes == ["ASC4010", "ASC4011", "ASC4012", "ASC4012"]
     text = str(caught.value)
     for word in ("typo", "'b'", "'a'", "[1, 3]", "int32"):
         assert word in text
@@ -112,5 +112,5 @@ def test_a_run_time_failure_is_an_error_of_the_user(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "model.onnx")
     session = npu.load(compile_model(tmp_path / "model.onnx", tmp_path), threads=1)
     assert (session.run({"i": np.array([1, 2])})["y"] == table[1:3]).all()
-    with pytest.raises(AscError, match="ASC3003"):
+    with pytest.raises(AscError, match="ASC4003"):
         session.run({"i": np.array([1, 9])})

@@ -45,7 +45,7 @@ class DumpFolder:
 
     def __init__(self, target: Path, outputs: Sequence[Output], fmt: str) -> None:
         if fmt not in FORMATS:
-            raise AscError(Problem("ASC3004", f"Unknown dump format {fmt}.", fix=f"Use {' or '.join(FORMATS)}."))
+            raise AscError(Problem("ASC4004", f"Unknown dump format {fmt}.", fix=f"Use {' or '.join(FORMATS)}."))
         self.target, self.format = target, fmt
         self.stamp = time.time_ns() // 1000
         self.by_name: dict[str, list[Output]] = {}
@@ -217,4 +217,4 @@ def _listed(folder: Path) -> set[str]:
 
 def _unwritable(target: Path, error: Exception) -> AscError:
     why = getattr(error, "strerror", None) or error
-    return AscError(Problem("ASC3005", f"Cannot write the dump to {target}: {why}.", fix="Choose another folder."))
+    return AscError(Problem("ASC4005", f"Cannot write the dump to {target}: {why}.", fix="Choose another folder."))

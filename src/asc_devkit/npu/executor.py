@@ -140,7 +140,7 @@ class Executor:
 def _failed(error: Exception) -> AscError:
     return AscError(
         Problem(
-            "ASC3003",
+            "ASC4003",
             "The run on the virtual NPU failed.",
             cause=ort.reason(error),
             fix="Check the values of the inputs (indices inside their tables, masks that are not empty).",

@@ -193,7 +193,7 @@ class _Job:
         if missing is None:
             return AscError(
                 Problem(
-                    "ASC3001",
+                    "ASC4001",
                     "The model cannot be executed on the virtual NPU.",
                     cause=f"ONNX Runtime {ort.version()} refuses the lowered graph: {ort.reason(error)}",
                     fix="Convert the original model again; if that does not help, report it with the model.",
@@ -344,7 +344,7 @@ def _check_reference(path: Path, node: ir.Node) -> None:
 
 def _unrunnable(op_type: str, node: str, why: str = "") -> Problem:
     return Problem(
-        "ASC3002",
+        "ASC4002",
         f"Operator {op_type} ({node}) cannot be executed on the virtual NPU.",
         cause=f"ONNX Runtime {ort.version()} has no kernel for it and onnx.reference cannot run it. {why[:300]}".strip(),
         fix="Cut the operator out of the model (--out_nodes) or replace it.",

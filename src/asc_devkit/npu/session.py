@@ -118,7 +118,7 @@ class Session:
         if missing:
             raise AscError(
                 Problem(
-                    "ASC3006",
+                    "ASC4006",
                     f"The model has no values called {', '.join(missing[:10])}.",
                     cause="Members of a fused group have no value of their own on the device.",
                     fix="Session.operators lists the values that exist.",
@@ -152,18 +152,18 @@ class Session:
             given = dict(inputs)
             known = {t.name for t in self.inputs}
             problems += [
-                Problem("ASC3010", f"The model has no input {n!r}.", fix=f"Inputs are {', '.join(sorted(known))}.")
+                Problem("ASC4010", f"The model has no input {n!r}.", fix=f"Inputs are {', '.join(sorted(known))}.")
                 for n in given
                 if n not in known
             ]
         else:
             given = {t.name: a for t, a in zip(self.inputs, inputs, strict=False)}
             if len(inputs) > len(self.inputs):
-                problems.append(Problem("ASC3010", f"{len(inputs)} inputs for a model with {len(self.inputs)}."))
+                problems.append(Problem("ASC4010", f"{len(inputs)} inputs for a model with {len(self.inputs)}."))
         feed: dict[str, Array] = {}
         for tensor in self.inputs:
             if tensor.name not in given:
-                problems.append(Problem("ASC3011", f"Input {tensor.name!r} {_describe(tensor)} is missing."))
+                problems.append(Problem("ASC4011", f"Input {tensor.name!r} {_describe(tensor)} is missing."))
                 continue
             array = np.asarray(given[tensor.name])
             problem = _mismatch(tensor, array)
@@ -211,9 +211,9 @@ def load(
     """
     started = time.perf_counter()
     if overflow is not None and overflow not in OVERFLOW:
-        raise AscError(Problem("ASC3007", f"Unknown overflow mode {overflow!r}.", fix=f"Use {' or '.join(OVERFLOW)}."))
+        raise AscError(Problem("ASC4007", f"Unknown overflow mode {overflow!r}.", fix=f"Use {' or '.join(OVERFLOW)}."))
     if threads is not None and threads < 1:
-        raise AscError(Problem("ASC3008", f"{threads} threads are not possible.", fix="Use 1 or more."))
+        raise AscError(Problem("ASC4008", f"{threads} threads are not possible.", fix="Use 1 or more."))
     threads = threads or ort.default_threads()
     file = model if isinstance(model, om.OmFile) else om.read(model)
 
@@ -296,7 +296,7 @@ def _rows(values: Sequence[ir.Value], kind: str) -> list[dict[str, Any]]:
         except TypeError:
             problems.append(
                 Problem(
-                    "ASC3009", f"The element type of {kind} {value.name} is {value.dtype}, which cannot be computed."
+                    "ASC4009", f"The element type of {kind} {value.name} is {value.dtype}, which cannot be computed."
                 )
             )
             continue
@@ -341,7 +341,7 @@ def _mismatch(tensor: Tensor, array: Array) -> Problem | None:
     if fits and (array.dtype == tensor.dtype or floats):
         return None
     return Problem(
-        "ASC3012",
+        "ASC4012",
         f"Input {tensor.name!r} is {array.dtype.name} {list(array.shape)}; the model wants {_describe(tensor)}.",
         fix="Convert it (array.astype, reshape), or convert the model again with another --input_shape.",
     )

@@ -96,7 +96,7 @@ def read(path: Path, tensor: Tensor) -> Array:
             return np.frombuffer(raw, dtype).reshape(shape)
     raise AscError(
         Problem(
-            "ASC3021",
+            "ASC4021",
             f"{path} has {len(raw)} bytes; input {tensor.name!r} ({tensor.dtype.name} {list(shape)}) has "
             f"{math.prod(shape) * tensor.dtype.itemsize}.",
             fix="Write the array in the input's dtype and C order, or use .npy.",
@@ -126,7 +126,7 @@ def random_inputs(tensors: Iterable[Tensor], seed: int = 0) -> dict[str, Array]:
     total = sum(math.prod(d or 1 for d in t.shape) * max(t.dtype.itemsize, 4) for t in tensors)
     if total > MAX_RANDOM_BYTES:
         raise AscError(
-            Problem("ASC3024", f"Random inputs would take {total >> 20} MiB.", fix="Give inputs with --input.")
+            Problem("ASC4024", f"Random inputs would take {total >> 20} MiB.", fix="Give inputs with --input.")
         )
     rng = np.random.default_rng(seed)
     made: dict[str, Array] = {}
@@ -159,7 +159,7 @@ def _read_npy(path: Path) -> Array:
         array: Array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise AscError(
-            Problem("ASC3020", f"{path} is not a readable .npy file.", cause=str(error)[:300], nodes=(str(path),))
+            Problem("ASC4020", f"{path} is not a readable .npy file.", cause=str(error)[:300], nodes=(str(path),))
         ) from error
     return array
 
@@ -177,7 +177,7 @@ def _folder(folder: Path, tensors: Sequence[Tensor], problems: list[Problem]) ->
         if path is None:
             problems.append(
                 Problem(
-                    "ASC3022",
+                    "ASC4022",
                     f"{folder} has no file for input {tensor.name!r}.",
                     fix=f"Name it {paths[0].name} or {paths[1].name}.",
                     nodes=(tensor.name,),
@@ -191,13 +191,13 @@ def _folder(folder: Path, tensors: Sequence[Tensor], problems: list[Problem]) ->
 def _folder_runs(folder: Path, tensor: Tensor) -> list[Sample]:
     paths = sorted(p for p in folder.iterdir() if p.suffix in IN_SUFFIXES)[:MAX_SAMPLES]
     if not paths:
-        raise AscError(Problem("ASC3022", f"{folder} holds no .npy or .bin files.", nodes=(str(folder),)))
+        raise AscError(Problem("ASC4022", f"{folder} holds no .npy or .bin files.", nodes=(str(folder),)))
     return [Sample(path.stem, {tensor.name: path}) for path in paths]
 
 
 def _stray(text: str, tensors: Sequence[Tensor]) -> Problem:
     return Problem(
-        "ASC3023",
+        "ASC4023",
         f"--input {text} names no input and no file.",
         fix="Use name=file, a file, or a folder; inputs are " + ", ".join(t.name for t in tensors) + ".",
         nodes=(text,),
