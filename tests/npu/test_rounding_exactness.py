@@ -47,7 +47,7 @@ def _expected(x: Array, dtype: ir.DataType, saturate: bool) -> Array:
     with np.errstate(all="ignore"):
         y = x.astype(kind).astype(np.float32)
     if saturate:
-        y = np.where(np.isinf(y), np.sign(y) * np.float32(LIMITS[dtype]), y).astype(np.float32)
+        y = np.where(np.isinf(y), np.copysign(np.float32(LIMITS[dtype]), y), y).astype(np.float32)
     return y
 
 

@@ -58,6 +58,28 @@ def test_float32_is_rounded_for_an_fp16_input(session: npu.Session) -> None:
     assert (got == np.float32(np.float16(1 / 3))).all()
 
 
+def test_too_large_float32_saturates_in_an_fp16_input(session: npu.Session) -> None:
+    zero = np.zeros((2, 3), np.float32)
+    got = session.run({"a": np.full((2, 3), 1e6, np.float32), "b": zero, "n": np.ones(3, np.int64)})["y"]
+    assert (got == 65504).all()
+
+
+def test_several_outputs_may_be_one_tensor(tmp_path: Path) -> None:
+    import onnx
+
+    nodes = [helper.make_node("Exp", ["x"], ["e"])]
+    nodes += [helper.make_node("Identity", [source], [name]) for source, name in (("e", "y"), ("e", "z"), ("x", "w"))]
+    model = proto(nodes, {"x": (4,)}, {"e": (4,), "y": (4,), "z": (4,), "w": (4,)})
+    onnx.save(model, tmp_path / "model.onnx")
+    session = npu.load(compile_model(tmp_path / "model.onnx", tmp_path), threads=1)
+    x = np.linspace(0, 1, 4, dtype=np.float32)
+    got = session.run({"x": x})
+    assert list(got) == ["e", "y", "z", "w"]
+    assert (got["e"] == got["y"]).all()
+    assert (got["e"] == got["z"]).all()
+    assert (got["w"] == x.astype(np.float16)).all()
+
+
 def test_arrays_that_are_not_contiguous(session: npu.Session) -> None:
     a = np.asfortranarray(A.astype(np.float16))
     assert (session.run({"a": a, "b": A[:, ::-1][:, ::-1], "n": N})["y"] == 2 * A * N).all()

@@ -3,7 +3,9 @@
 ``load(path) -> Session``, ``Session.run(inputs)``; see ``docs/virtual_npu.md``.
 """
 
+from asc_devkit.npu.feeds import Tensor
+from asc_devkit.npu.loading import load
 from asc_devkit.npu.lower import Output
-from asc_devkit.npu.session import Session, Tensor, load
+from asc_devkit.npu.session import Session
 
 __all__ = ["Output", "Session", "Tensor", "load"]

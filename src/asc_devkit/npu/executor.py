@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.npu import ort
+from asc_devkit.npu.casts import Step
 from asc_devkit.npu.numerics import Array, rounded
-from asc_devkit.npu.rewrite import Step
 
 #: Weight bytes above which a session is given up when its dumping twin is made: never two packed copies of a big model.
 ONE_COPY_ABOVE = 512 << 20

@@ -13,8 +13,8 @@ import numpy as np
 
 from asc_devkit import files
 from asc_devkit.errors import AscError, Problem
+from asc_devkit.npu.feeds import Tensor
 from asc_devkit.npu.numerics import Array
-from asc_devkit.npu.session import Tensor
 
 OUT_FORMATS: Final = ("NPY", "BIN", "TXT")
 IN_SUFFIXES: Final = (".npy", ".bin")
