@@ -258,22 +258,33 @@ def _framework(framework: str) -> Problem:
 
 
 def _dynamic(inputs: list[ir.Value]) -> Problem:
-    shapes = {
-        value.name or "": ",".join(
-            str(d) if isinstance(d, int) else f"<{d.value or 'size'}>" for d in value.shape or ()
-        )
-        for value in inputs
-    }
-    example = ";".join(f"{name}:{dims}" for name, dims in shapes.items())
+    known = {value.name or "": _dims_text(value, named=True) for value in inputs}
+    example = ";".join(f"{value.name}:{_dims_text(value, named=False)}" for value in inputs)
+    axes = "; ".join(f"{name} ({dims})" for name, dims in known.items())
     return Problem(
         "E10001",
-        f"Value [] for parameter [input_shape] is invalid. Reason: {len(inputs)} inputs have axes of unknown size: "
-        + "; ".join(f"{name} ({dims})" for name, dims in shapes.items()),
+        f"Value [] for parameter [input_shape] is invalid. Reason: "
+        f"{len(inputs)} input{'s have' if len(inputs) > 1 else ' has'} axes of unknown size: {axes}",
         cause="The compiled model has fixed shapes, and the model leaves these axes open.",
-        fix=f'Give every input a shape: --input_shape="{example}" with numbers in place of <...>.',
-        nodes=tuple(shapes),
+        fix=f'Give every input a shape, numbers in place of letters: --input_shape="{example}"',
+        nodes=tuple(known),
         seed_class="EE1001",
     )
+
+
+def _dims_text(value: ir.Value, *, named: bool) -> str:
+    """Dimensions of an input: unknown ones as the model names them, or as a template with batch 1 and letters."""
+    shape = list(value.shape or ())
+    letters = "NCHW" if len(shape) == 4 else "NCDHW" if len(shape) == 5 else "N" + "LMKJI"[: max(len(shape) - 1, 0)]
+    dims = []
+    for axis, dim in enumerate(shape):
+        if isinstance(dim, int):
+            dims.append(str(dim))
+        elif named:
+            dims.append(dim.value or "?")
+        else:
+            dims.append("1" if axis == 0 else letters[axis] if axis < len(letters) else "D")
+    return ",".join(dims)
 
 
 def _unsupported(rows: list[Any], opset: int) -> list[Problem]:
