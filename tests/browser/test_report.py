@@ -10,6 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.browser.page import Page
 from tests.browser.reports import HOSTILE
 
+pytestmark = pytest.mark.xdist_group("browser")  # one browser for all
 ALL_TABS = ["verdict", "accuracy", "operators", "roofline", "memory", "rewrites", "log", "environment"]
 LARGEST_PAGE = 6 << 20
 READY_S = 8.0  # generous: the machine that runs this may be busy
