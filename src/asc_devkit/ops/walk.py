@@ -87,12 +87,8 @@ class Walk:
         """Give ``new`` the shape, type and meta of ``old``."""
         if old.shape is not None:
             new.shape = old.shape
-        if isinstance(old.type, ir.TensorType):
-            dtype = widened(old.type.dtype, self.wide)
-            assert dtype is not None
-            new.type = ir.TensorType(dtype)
-        elif old.type is not None:
-            new.type = old.type
+        if old.type is not None:
+            new.type = _type(old.type, self.wide)
         new.meta.update(old.meta)
 
     def tensor(self, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
@@ -184,6 +180,17 @@ class Walk:
             for value in created.outputs:
                 if value.name is None:
                     value.name = self.names.fresh(f"{base}/{created.op_type}:out")
+
+
+def _type(old: ir.TypeProtocol, wide: ir.DataType | None) -> ir.TypeProtocol:
+    """An own copy of a type (dtypes are changed in place later) with ``wide`` for half floats, also in sequences."""
+    if isinstance(old, ir.SequenceType | ir.OptionalType):
+        return type(old)(_type(old.elem_type, wide))
+    if isinstance(old, ir.TensorType):
+        dtype = widened(old.dtype, wide)
+        assert dtype is not None
+        return ir.TensorType(dtype)
+    return old
 
 
 def _all_names(graph: ir.Graph, depth: int) -> Iterator[str]:
