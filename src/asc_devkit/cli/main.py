@@ -19,6 +19,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "om": ("asc_devkit.cli.om", "om", "Look into .om files: show, json, decompress, extract-weights, diff."),
     "run": ("asc_devkit.cli.run", "run", "Run an .om on the virtual NPU."),
     "soc": ("asc_devkit.cli.soc", "soc", "List chips and show their figures with sources."),
+    "tune-precision": ("asc_devkit.cli.tune", "tune_precision", "Find the operators that must keep float32."),
 }
 
 
