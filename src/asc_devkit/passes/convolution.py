@@ -22,7 +22,7 @@ def _fold_behind(node: ir.Node, ed: Editor, kinds: tuple[str, ...]) -> Outcome:
             continue
         weight = ed.const(ed.input(main, 1))
         dims = ed.dims(node.outputs[0])
-        if weight is None or dims is None or dims != ed.dims(x):
+        if weight is None or not dims or dims != ed.dims(x):  # no dims: the product of two vectors
             return Outcome.MATCHED
         axis = 1 if main.op_type in ("Conv", "ConvTranspose") else len(dims) - 1
         affine = channel_affine(node, x, dims[axis], len(dims), axis, ed)

@@ -150,8 +150,9 @@ def _lp_normalization(e: Emit) -> ir.Value:
         return e.op("L2Normalize", [x], {"axis": [axis], "eps": 0.0})
     shape = e.shape(0)
     kept = None if shape is None else tuple(1 if i == axis % len(shape) else d for i, d in enumerate(shape))
-    # The smallest norm is epsilon, so that zeros stay zeros instead of 0/0.
-    norm = e.op("LpNormV2", [x], {"p": 1.0, "axes": [axis], "keepdim": 1, "epsilon": 1e-12}, shape=kept)
+    # The smallest norm is epsilon, so that zeros stay zeros instead of 0/0: the smallest number that fp16 can hold,
+    # below which no norm of other fp16 numbers lies.
+    norm = e.op("LpNormV2", [x], {"p": 1.0, "axes": [axis], "keepdim": 1, "epsilon": 2.0**-24}, shape=kept)
     return e.op("RealDiv", [x, norm])
 
 
