@@ -294,7 +294,6 @@ def test_gather_out_of_range_is_left_to_the_runtime() -> None:
 
 
 def test_damaged_shape_computations_and_frames_are_findings_not_crashes() -> None:
-    import onnx
     from onnx import TensorProto, helper, numpy_helper
 
     def model(nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray]) -> ir.Model:

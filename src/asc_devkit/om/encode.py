@@ -202,7 +202,9 @@ class Encoder:
         desc = op.output_desc.add()
         self._desc(value, desc)
         if index >= 0:
-            desc.name = name.removesuffix(suffix)  # a group may be handed the same value twice: its inputs still need two names
+            desc.name = name.removesuffix(
+                suffix
+            )  # a group may be handed the same value twice: its inputs still need two names
         op.input_desc.add().CopyFrom(desc)
         op.output_i.append(self._address(value))
         return op

@@ -133,6 +133,10 @@ def _merged(values: Sequence[ir.Value]) -> ir.Value:
         desc = first.meta.get(DESC)
         if isinstance(desc, TensorDesc):
             made.meta[DESC] = TensorDesc(desc.format, desc.origin_format, tuple(merged), desc.groups)
-    if made.dtype is not None and made.dtype != ir.DataType.STRING and (made.shape is None or not made.shape.is_static()):
+    if (
+        made.dtype is not None
+        and made.dtype != ir.DataType.STRING
+        and (made.shape is None or not made.shape.is_static())
+    ):
         made.meta[MAX_BYTES] = max(dtypes.nbytes(_elements(v), made.dtype) for v in values)
     return made

@@ -92,7 +92,9 @@ class OmFile:
         return gears_of(self.model_def)
 
     def to_ir(self, gear: int | None = None) -> ir.Model:
-        """The graph as IR, or with ``gear`` the static graph of one gear. Weights are views of the file (plain formats) or converted back when asked for.
+        """The graph as IR, or with ``gear`` the static graph of one gear.
+
+        Weights are views of the file (plain formats) or converted back when asked for.
 
         Raises ``AscError`` for every inconsistency, and for several models in one file (dynamic shapes).
         """
