@@ -34,9 +34,9 @@ models: $(MODELS)/.done  ## Fetch the real models the tests run on (from their P
 demo: $(VENV)/.base  ## Check the embedded example and write asc_out/report.html
 	$(BIN)/asc check
 
-browser:
-	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
-	  { apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; }
+browser:  ## Install what the browser and netron tests need (Debian; as root)
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null && command -v node >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq chromium chromium-driver nodejs >/dev/null; }
 
 test: $(VENV)/.dev $(MODELS)/.done browser  ## Run the tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not conformance"

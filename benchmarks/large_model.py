@@ -1,6 +1,6 @@
 """A 2 GB model with external data converts and runs within 8 GB: makes it, converts it, runs it, prints time and memory.
 
-    python benchmarks/large_model.py [--gigabytes 2] [--keep DIR]
+python benchmarks/large_model.py [--gigabytes 2] [--keep DIR]
 """
 
 from __future__ import annotations

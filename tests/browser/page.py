@@ -74,6 +74,7 @@ class Page:
         return [f"{entry['level']} {entry['message']}" for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """Addresses the browser asked for."""
+        """Addresses the page asked for; the browser's own start page (chrome://) is not part of it."""
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        return [url for url in asked if not url.startswith("chrome://")]

@@ -98,6 +98,18 @@ def test_a_branch_with_such_a_node_is_run_whole(tmp_path: Path) -> None:
     assert (other == -(x + np.float32(1 / 3)).astype(np.float16).astype(np.float32)).all()
 
 
+def test_a_copy_in_front_of_the_cut_keeps_the_name_the_next_piece_reads(tmp_path: Path) -> None:
+    """fp16 -> fp32 copies on the CPU, where both are held in fp32. Probabilities of 0 and 1 leave nothing to chance."""
+    draw = helper.make_node("Bernoulli", ["x"], ["y"], "draw", dtype=TensorProto.FLOAT)
+    dtypes = {"x": TensorProto.FLOAT16, "y": TensorProto.FLOAT}
+    model = proto([draw], {"x": [6]}, {"y": [6]}, dtypes=dtypes)
+    om = compiled(model, tmp_path, "Ascend910B2", "must_keep_origin_dtype")
+    session = npu.load(om, threads=1)
+    assert session.info["reference_operators"] == ["Bernoulli"]
+    x = np.array([0, 1, 1, 0, 1, 0], np.float16)
+    assert session.run({"x": x})["y"].tolist() == x.tolist()
+
+
 def test_operators_that_nobody_can_run_are_all_named(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Acme", ["x"], ["a"], "first", domain="com.acme"),

@@ -244,7 +244,7 @@ def write_failure(options: Options, log: ConversionLog, error: AscError) -> None
 
 def _framework(framework: str) -> Problem:
     hint = {
-        "0": "Convert the Caffe model to ONNX first; the own Caffe front end is not built yet.",
+        "0": "Convert the Caffe model to ONNX first; Caffe files are not read yet.",
         "1": "Export the MindSpore model to ONNX (mindspore.export(..., file_format='ONNX')).",
         "3": "Convert the TensorFlow graph with tf2onnx (pip install tf2onnx tensorflow), then use --framework=5.",
     }

@@ -31,11 +31,17 @@ def load_labels(path: Path) -> Array:
         raise AscError(
             Problem(
                 "ASC5003",
-                f"Labels cannot be read from {path}: {str(error).strip(chr(39))}.",
+                f"Labels cannot be read from {path}: {_reason(error)}.",
                 fix="Give .npy, or text with one class number per line.",
                 nodes=(str(path),),
             )
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
 
 
 def _read(path: Path) -> Array:
@@ -50,6 +56,9 @@ def _read(path: Path) -> Array:
         cells = [row[-1].strip() for row in csv.reader(handle) if row]
     if cells and not cells[0].lstrip("-").isdecimal():
         cells = cells[1:]  # a header
+    wrong = next((cell for cell in cells if not cell.lstrip("-").isdecimal()), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong[:40]!r} is not a class number")
     return np.array([int(cell) for cell in cells], np.int64)
 
 

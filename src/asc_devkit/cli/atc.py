@@ -65,6 +65,7 @@ def print_help() -> None:
     from asc_devkit.atc.options import table
 
     click.echo("usage: atc --model=FILE --framework=5 --output=PATH --soc_version=CHIP [options]\n")
+    click.echo("(recorded): accepted and noted in the log, without effect so far.\n")
     for spec in table().values():
         values = f" {{{'|'.join(spec.values)}}}" if spec.values else ""
         default = f" [default: {spec.default}]" if spec.default else ""

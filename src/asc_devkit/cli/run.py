@@ -35,7 +35,7 @@ PATH = click.Path(path_type=Path)
 )
 @click.option("-o", "--output", type=PATH, help="Folder for the outputs [default: not written].")
 @click.option(
-    "--outfmt", type=click.Choice(("NPY", "BIN", "TXT"), case_sensitive=False), default="NPY", show_default=True
+    "--outfmt", type=click.Choice(("npy", "bin", "txt"), case_sensitive=False), default="npy", show_default=True
 )
 @click.option(
     "--loop", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="Repeat each run, for timing."

@@ -84,7 +84,7 @@ class OptimisedGraph:
         """Save the graph with the outputs of the model only, and with everything that can be dumped."""
         self.graph.outputs.clear()
         self._device_inputs()
-        self._drop_copies()
+        self._drop_copies(passes)
         here = [n for n in own if n in self.outputs]
         wide = {n: self.outputs[n] for n in passes}
         kept = {n: self._device_form(n) for n in here}
@@ -102,8 +102,11 @@ class OptimisedGraph:
             dumps={n: v.name or "" for n, v in extra.items()},
         )
 
-    def _drop_copies(self) -> None:
-        """Nodes that only copy were needed while their results were outputs; now both names mean one tensor."""
+    def _drop_copies(self, passes: Sequence[str]) -> None:
+        """Nodes that only copy were needed while their results were outputs; now both names mean one tensor.
+
+        Those in ``passes`` stay: other pieces read them by name.
+        """
         for node in list(self.graph):
             if len(node.outputs) != 1 or not node.inputs or node.inputs[0] is None:
                 continue
@@ -111,7 +114,9 @@ class OptimisedGraph:
             same_cast = node.op_type == "Cast" and source.dtype is not None and source.dtype == copy.dtype
             if node.domain or not (node.op_type == "Identity" or same_cast) or source.producer() is None:
                 continue
-            if copy.is_graph_output() or any(user.graph is not self.graph for user, _ in copy.uses()):
+            if copy.name in passes or copy.is_graph_output():
+                continue
+            if any(user.graph is not self.graph for user, _ in copy.uses()):
                 continue  # read inside a body
             for user, index in list(copy.uses()):
                 user.replace_input_with(index, source)

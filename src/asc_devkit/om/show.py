@@ -16,7 +16,7 @@ from asc_devkit.om.reader import OmFile
 
 def to_json(model: OmFile) -> str:
     """The whole model definition (attributes readable, weights as offsets) as JSON text."""
-    return json_format.MessageToJson(model.model_def, indent=2, preserving_proto_field_name=True)
+    return json_format.MessageToJson(model.model_def, indent=2, preserving_proto_field_name=True, sort_keys=True)
 
 
 def summary(model: OmFile) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def host_reason(op_type: str, domain: str) -> HostReason:
     """Explanation for an operator that stays on the host (``data/host_ops.csv``)."""
     if domain not in ONNX_DOMAINS:
         return HostReason(
-            f"the operator belongs to domain {domain}, which CANN does not know",
+            f"The operator belongs to domain {domain}, which CANN does not know.",
             "Export the model without this runtime's own optimisations (before quantising or fusing it for "
             f"{domain}), or run the node on the host with --host_ops=true.",
         )

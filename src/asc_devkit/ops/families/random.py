@@ -37,7 +37,7 @@ def _draw(ge_type: str, normal: bool) -> Convert:
 
 def _lower(onnx_type: str) -> Convert:
     def lower(e: Emit) -> ir.Value:
-        like = e.op("ConstantOfShape", [e.need(0)], {"value": np.zeros(1, np.float32)})
+        like = e.op("ConstantOfShape", [e.need(0)], {"value": np.zeros(1, np.float32)}, dtype=ir.DataType.FLOAT)
         return e.op(onnx_type, [like], {"dtype": e.attr("dtype"), "seed": e.attr("_seed")})
 
     return lower
