@@ -29,6 +29,7 @@ def wanted(om: Path) -> np.ndarray:
     return npu.load(om, threads=1).run({"x": X})["y/out:0"]
 
 
+@pytest.mark.seed("D2")
 def test_without_input_it_says_that_numbers_are_random(om: Path) -> None:
     done = asc("run", str(om), "--loop", "3", "--threads", "1")
     assert done.code == 0, done.err

@@ -41,6 +41,7 @@ def asc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  #
     return run
 
 
+@pytest.mark.seed("D4")
 def test_show_tells_inputs_outputs_attributes_and_operators(asc, file: Path) -> None:  # type: ignore[no-untyped-def]
     code, out, _ = asc("show", file, "--nodes")
     assert code == 0

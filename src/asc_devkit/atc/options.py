@@ -73,6 +73,7 @@ class Options:
     export_compile_stat: bool = True
     check_report: Path = Path("check_result.json")
     host_ops: bool = False
+    allow_empty: bool = False
     command_line: str = ""
     recorded: Mapping[str, str] = field(default_factory=dict)
 

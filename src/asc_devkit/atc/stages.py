@@ -62,8 +62,10 @@ def parse(options: Options, log: ConversionLog) -> Job:
 
     loaded = load(
         options.model,
-        input_shapes=parse_input_shape(options.input_shape) if options.input_shape else None,
+        input_shapes=parse_input_shape(options.input_shape, options.allow_empty) if options.input_shape else None,
         out_nodes=options.out_nodes.split(";") if options.out_nodes else None,
+        host_ops=options.host_ops,
+        allow_empty=options.allow_empty,
     )
     for warning in loaded.warnings:
         log.warning(warning)
@@ -85,8 +87,8 @@ def parse(options: Options, log: ConversionLog) -> Job:
 
 
 def _input(value: ir.Value) -> InputSpec:
-    assert value.shape is not None and value.dtype is not None
-    shape = tuple(int(d) for d in value.shape)  # type: ignore[arg-type]
+    assert value.dtype is not None
+    shape = tuple(int(d) for d in value.shape or ())  # type: ignore[arg-type]
     return InputSpec(value.name or "", shape, value.dtype, _index_limit(value))
 
 

@@ -38,6 +38,12 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take ATC's spelling of a switch too (``--host_ops=true``), since its messages recommend it."""
+        spelled = [word.replace("_", "-") if word.startswith("--host") else word for word in args]
+        words = ["--host-ops" if word == "--host-ops=true" else word for word in spelled if word != "--host-ops=false"]
+        return super().parse_args(ctx, words)
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             import difflib

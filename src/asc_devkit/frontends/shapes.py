@@ -13,8 +13,10 @@ _FULL_WIDTH = str.maketrans({"；": ";", "：": ":", "，": ",", "～": "~", "�
 _EXAMPLE = 'write it like --input_shape="images:1,3,224,224;ids:1,64" (a scalar input is "sr:")'
 
 
-def parse_input_shape(text: str) -> dict[str, tuple[int, ...]]:
+def parse_input_shape(text: str, allow_empty: bool = False) -> dict[str, tuple[int, ...]]:
     """Parse the option's text into dimensions by input name; -1 stays -1 (an axis left open).
+
+    ``allow_empty``: 0 is a dimension too (a tensor without elements).
 
     The name may itself contain colons (``serving_default_x:0:1,64``): the last colon separates it from the dimensions.
     Raises ``AscError`` (E10002 syntax, E10011 dimension, E10055 ranges) with every mistake of the text.
@@ -34,13 +36,13 @@ def parse_input_shape(text: str) -> dict[str, tuple[int, ...]]:
         elif name in shapes:
             problems.append(_syntax(item, f"input {name!r} is given twice"))
         else:
-            shapes[name] = _parse_dims(name, dims, problems)
+            shapes[name] = _parse_dims(name, dims, problems, allow_empty)
     if problems:
         raise AscError(problems)
     return shapes
 
 
-def _parse_dims(name: str, text: str, problems: list[Problem]) -> tuple[int, ...]:
+def _parse_dims(name: str, text: str, problems: list[Problem], allow_empty: bool) -> tuple[int, ...]:
     if "~" in text:
         problems.append(
             Problem(
@@ -69,16 +71,16 @@ def _parse_dims(name: str, text: str, problems: list[Problem]) -> tuple[int, ...
             problems.append(_syntax(f"{name}:{text}", f"{field.strip()!r} is not a whole number"))
             continue
         dims.append(int(field))
-    problems.extend(check_dims(name, dims))
+    problems.extend(check_dims(name, dims, allow_empty))
     return tuple(dims)
 
 
-def check_dims(name: str, dims: list[int]) -> list[Problem]:
+def check_dims(name: str, dims: list[int], allow_empty: bool = False) -> list[Problem]:
     """What is wrong with the dimensions given for one input: too many of them, zero, negative or absurd ones."""
     problems = []
     if len(dims) > MAX_RANK:
         problems.append(_syntax(f"{name}: {len(dims)} dimensions", f"at most {MAX_RANK} dimensions are possible"))
-    wrong = [d for d in dims if d == 0 or d < -1 or d > MAX_DIM]
+    wrong = [d for d in dims if (d == 0 and not allow_empty) or d < -1 or d > MAX_DIM]
     if wrong:
         problems.append(
             Problem(

@@ -60,6 +60,11 @@ _BY_PROTO: Final = {d.proto: d for d in TABLE}
 _BY_ACL: Final = {d.acl: d for d in TABLE}
 
 
+def find(dtype: ir.DataType) -> DType | None:
+    """The row of an IR type, None for types that only ONNX knows."""
+    return _BY_IR.get(dtype)
+
+
 def of_ir(dtype: ir.DataType) -> DType:
     """The row of an IR type. Raises ``AscError`` (E10055) for types Ascend files cannot hold."""
     if dtype not in _BY_IR:
@@ -90,4 +95,5 @@ def of_numpy(dtype: np.dtype[Any]) -> DType:
 
 def nbytes(elements: int, dtype: ir.DataType) -> int:
     """Bytes of ``elements`` values, half bytes rounded up."""
-    return -(-elements * of_ir(dtype).bits // 8)
+    row = _BY_IR.get(dtype)
+    return -(-elements * (dtype.bitwidth if row is None else row.bits) // 8)

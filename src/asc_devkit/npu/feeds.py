@@ -17,11 +17,16 @@ BF16: Final = numpy_dtype(ir.DataType.BFLOAT16)
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output of the model: device dtype (numpy), shape with None where it is not fixed."""
+    """An input or output of the model: device dtype (numpy), shape with None where it is not fixed.
+
+    ``kind``: ``tensor``, ``sequence`` (a list of arrays) or ``optional`` (None or one of the former), which have no
+    shape and the dtype object.
+    """
 
     name: str
     shape: tuple[int | None, ...]
     dtype: np.dtype[Any]
+    kind: str = "tensor"
 
 
 Inputs = Mapping[str, Array] | Sequence[Array]
@@ -50,7 +55,12 @@ def checked(tensors: Sequence[Tensor], inputs: Inputs, saturate: bool) -> dict[s
         if tensor.name not in given:
             problems.append(Problem("ASC4011", f"Input {tensor.name!r} {_describe(tensor)} is missing."))
             continue
+        if tensor.kind != "tensor":
+            feed[tensor.name] = given[tensor.name]
+            continue
         array = np.asarray(given[tensor.name])
+        if tensor.dtype == object and array.dtype.kind in "US":
+            array = array.astype(object)
         problem = _mismatch(tensor, array)
         if problem is not None:
             problems.append(problem)

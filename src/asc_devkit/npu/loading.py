@@ -133,8 +133,13 @@ def _chip_overflow(name: str) -> str:
 
 
 def _rows(values: Sequence[ir.Value], kind: str) -> list[dict[str, Any]]:
-    problems, rows = [], []
+    problems: list[Problem] = []
+    rows: list[dict[str, Any]] = []
     for value in values:
+        kind_of_value = "sequence" if isinstance(value.type, ir.SequenceType) else "optional"
+        if value.type is not None and not isinstance(value.type, ir.TensorType | ir.SparseTensorType):
+            rows.append({"name": value.name, "dtype": "", "shape": [], "kind": kind_of_value})
+            continue
         try:
             numpy_dtype(value.dtype or ir.DataType.UNDEFINED)
         except TypeError:

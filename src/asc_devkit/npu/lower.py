@@ -79,7 +79,7 @@ def lower(model: ir.Model, saturate: bool) -> Lowered:
     for node in _all_nodes(model.graph):
         rounds = _rounds(node)
         for value in node.outputs:
-            if rounds and value.dtype in HALVES and value in names:
+            if rounds and isinstance(value.type, ir.TensorType) and value.dtype in HALVES and value in names:
                 lowered.roundings.append(Rounding(names[value], value.dtype, saturate))
                 bounds = _bounds(node)
                 if bounds is not None:

@@ -22,6 +22,10 @@ EXACT_INTEGERS: Final[dict[ir.DataType, frozenset[ir.DataType]]] = {
     for kind in LIMITS
 }
 HALVES: Final = frozenset(LIMITS)
+#: Types that ONNX Runtime neither takes from nor gives to numpy.
+UNFEEDABLE: Final = frozenset(
+    kind for kind in ir.DataType if kind.name.startswith(("FLOAT8", "FLOAT4", "INT4", "UINT4", "INT2", "UINT2"))
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,16 +20,20 @@ import onnx
 import onnx_ir as ir
 
 from asc_devkit.errors import AscError, Problem
+from asc_devkit.npu import foreign as foreign_nodes
 from asc_devkit.npu import ort
 from asc_devkit.npu.casts import OptimisedGraph, Step
 from asc_devkit.npu.intervals import Interval
 from asc_devkit.npu.numerics import Rounding
 from asc_devkit.npu.points import Points
-from asc_devkit.npu.split import Piece, owner, split
+from asc_devkit.npu.split import Piece, inner_nodes, owner, split
+from asc_devkit.ops.catalogue import newer_opset
 
 _SOURCE: Final = "source"
 #: Domains of operators that ONNX Runtime or onnx.reference know.
-DOMAINS: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"})
+DOMAINS: Final = frozenset(
+    {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "com.microsoft"}
+)
 MAX_CUTS: Final = 4096
 
 
@@ -58,7 +62,7 @@ def build(
     model's inputs by name and of its outputs in order, where they are not those of the graph. Raises ``AscError`` when
     neither ONNX Runtime nor ``onnx.reference`` can run a node.
     """
-    strangers = [n for n in model.graph.all_nodes() if n.domain not in DOMAINS]
+    strangers = [n for n in model.graph.all_nodes() if n.domain not in DOMAINS and newer_opset(n.domain) is None]
     if strangers:
         raise AscError([_unrunnable(n.op_type, n.name or "") for n in strangers])
     points = Points(model, roundings, known or {})
@@ -67,7 +71,7 @@ def build(
     source = folder / f"{_SOURCE}.onnx"
     ir.save(model, source, external_data=f"{_SOURCE}.bin", size_threshold_bytes=256)
     job = _Job(folder, own, inputs or {}, dtypes, {r.value: r for r in points.pinned}, frozenset(dumps))
-    foreign: set[str] = set()
+    foreign = foreign_nodes.known(model.graph)
     while True:
         try:
             steps = job.steps(source, foreign)
@@ -75,7 +79,7 @@ def build(
         except _NoKernel as missing:
             found = {missing.node} if missing.node else job.without_kernel(source)
             if found <= foreign or len(foreign) >= MAX_CUTS:
-                raise AscError(_unrunnable(missing.op_type, missing.node)) from None
+                raise AscError(missing.problem or _unrunnable(missing.op_type, missing.node)) from None
             foreign |= found
     for name in (source.name, f"{_SOURCE}.bin"):
         (folder / name).unlink(missing_ok=True)
@@ -83,9 +87,9 @@ def build(
 
 
 class _NoKernel(Exception):
-    def __init__(self, op_type: str, node: str) -> None:
+    def __init__(self, op_type: str, node: str, problem: Problem | None = None) -> None:
         super().__init__(node)
-        self.op_type, self.node = op_type, node
+        self.op_type, self.node, self.problem = op_type, node, problem
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ class _Job:
             kind = (node.domain, node.op_type, tuple(None if v is None else v.dtype for v in node.inputs))
             if kind not in refused:
                 onnx.save(ir.to_proto(piece.model), path)
-                refused[kind] = not ort.has_kernels(path)
+                refused[kind] = not ort.accepts(path)
                 path.unlink()
             if refused[kind]:
                 found.add(node.name or "")
@@ -145,6 +149,7 @@ class _Job:
     def _foreign(self, piece: Piece, index: int) -> Step:
         name = f"{index}.reference.onnx"
         (node,) = piece.model.graph
+        _as_standard(piece.model, node)
         for value in piece.model.graph.initializers.values():
             if value.const_value is not None:
                 value.const_value = ir.tensor(value.const_value.numpy(), name=value.name)
@@ -165,16 +170,26 @@ class _Job:
     def _explain(self, error: Exception, source: Path) -> Exception:
         missing = ort.missing_kernel(error)
         if missing is None:
-            return AscError(
-                Problem(
-                    "ASC4001",
-                    "The model cannot be executed on the virtual NPU.",
-                    cause=f"ONNX Runtime {ort.version()} refuses the lowered graph: {ort.reason(error)}",
-                    fix="Convert the original model again; if that does not help, report it with the model.",
-                )
+            problem = Problem(
+                "ASC4001",
+                "The model cannot be executed on the virtual NPU.",
+                cause=f"ONNX Runtime {ort.version()} refuses the lowered graph: {ort.reason(error)}",
+                fix="Convert the original model again; if that does not help, report it with the model.",
             )
+            return _NoKernel("", "", problem)
         graph = ir.from_proto(onnx.load(source, load_external_data=False)).graph
         return _NoKernel(missing[0], owner(graph, missing[1]))
+
+
+def _as_standard(model: ir.Model, node: ir.Node) -> None:
+    """A newer form gets the standard domain back, with its own opset."""
+    opsets = [newer_opset(inner.domain) for inner in (node, *inner_nodes(node))]
+    newest = max((opset for opset in opsets if opset is not None), default=None)
+    if newest is not None:
+        model.graph.opset_imports[""] = newest
+        for inner in (node, *inner_nodes(node)):
+            if newer_opset(inner.domain) is not None:
+                inner.domain = ""
 
 
 def _check_reference(path: Path, node: ir.Node) -> None:

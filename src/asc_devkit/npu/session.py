@@ -119,7 +119,7 @@ class Session:
 
     def _named(self, values: Sequence[Array]) -> dict[str, Array]:
         return {
-            name: value if value.dtype == dtype else value.astype(dtype)
+            name: value.astype(dtype) if isinstance(value, np.ndarray) and value.dtype != dtype else value
             for (name, dtype), value in zip(self._results, values, strict=True)
         }
 
@@ -153,7 +153,9 @@ class _Collect:
 
 
 def _tensor(row: Mapping[str, Any]) -> Tensor:
-    return Tensor(row["name"], tuple(row["shape"]), numpy_dtype(ir.DataType[row["dtype"]]))
+    kind = row.get("kind", "tensor")
+    dtype = numpy_dtype(ir.DataType[row["dtype"]]) if kind == "tensor" else np.dtype(object)
+    return Tensor(row["name"], tuple(row["shape"]), dtype, kind)
 
 
 def _output(row: Mapping[str, Any]) -> Output:

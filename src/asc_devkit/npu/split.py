@@ -46,7 +46,7 @@ def split(model: ir.Model, foreign: Collection[str]) -> list[Piece]:
 def owner(graph: ir.Graph, name: str) -> str:
     """Name of the top-level node that is, or whose body holds, the node called ``name``; empty when there is none."""
     for node in graph:
-        if node.name == name or any(inner.name == name for inner in _inner(node)):
+        if node.name == name or any(inner.name == name for inner in inner_nodes(node)):
             return node.name or ""
     return ""
 
@@ -66,14 +66,15 @@ def _stages(graph: ir.Graph, foreign: Collection[str]) -> dict[ir.Node, int]:
     return stage
 
 
-def _inner(node: ir.Node) -> list[ir.Node]:
+def inner_nodes(node: ir.Node) -> list[ir.Node]:
+    """Nodes of the bodies in ``node``."""
     bodies = [a.as_graph() for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH]
     return [inner for body in bodies for inner in body.all_nodes()]
 
 
 def _reads(nodes: list[ir.Node]) -> dict[str, ir.Value]:
     """Values that ``nodes`` and the bodies in them read from outside, by name."""
-    every = [n for node in nodes for n in (node, *_inner(node))]
+    every = [n for node in nodes for n in (node, *inner_nodes(node))]
     made = {v for n in every for v in n.outputs}
     bodies = [a.as_graph() for n in every for a in n.attributes.values() if a.type == ir.AttributeType.GRAPH]
     for body in bodies:
@@ -92,7 +93,7 @@ def _model(source: ir.Model, nodes: list[ir.Node], reads: dict[str, ir.Value], o
     twins = {v: ir.Value(name=v.name, shape=v.shape, type=v.type, const_value=v.const_value) for v in reads.values()}
     source.graph.remove(nodes)
     for node in nodes:
-        for inner in (node, *_inner(node)):
+        for inner in (node, *inner_nodes(node)):
             for index, value in enumerate(inner.inputs):
                 if value in twins:
                     inner.replace_input_with(index, twins[value])

@@ -122,6 +122,24 @@ def tensor(value: ir.TensorProtocol, out: pb.TensorDef) -> None:
         out.data = np.ascontiguousarray(value.numpy()).tobytes()
 
 
+def foreign(value: ir.TensorProtocol, out: pb.TensorDef) -> None:
+    """Store a tensor of an element type that Ascend files lack: its bytes as ONNX packs them (the type stands beside)."""
+    out.desc.shape.dim.extend(int(d) for d in value.shape.numpy())
+    out.desc.layout = "ND"
+    out.data = value.tobytes()
+
+
+def foreign_from(value: pb.TensorDef, dtype: ir.DataType) -> ir.TensorProtocol:
+    """The inverse of ``foreign``. Raises ``AscError`` when the bytes do not fit the shape."""
+    import onnx
+
+    shape = tuple(value.desc.shape.dim)
+    if len(value.data) != dtypes.nbytes(elements(shape, "a tensor in its attributes"), dtype):
+        raise broken(f"a {dtype.name} tensor of shape {list(shape)} has {len(value.data)} bytes")
+    proto = onnx.TensorProto(dims=shape, data_type=int(dtype), raw_data=value.data)
+    return ir.Tensor(ir.TensorProtoTensor(proto).numpy(), dtype=dtype)
+
+
 def _pack_strings(texts: Sequence[bytes]) -> bytes:
     """The device's layout of a string tensor: a head per string, then the strings, each with a closing zero."""
     heads, offset = [], _HEAD.size * len(texts)

@@ -170,7 +170,10 @@ class _Decoder:
         if "value" not in op.attr:
             raise broken(f"constant {op.name} has no value")
         stored = op.attr["value"].t
-        if stored.data or stored.desc.dtype == pb.DT_STRING:
+        kind = value.type
+        if isinstance(kind, ir.TensorType) and dtypes.find(kind.dtype) is None and kind.dtype.value:
+            value.const_value = attributes.foreign_from(stored, kind.dtype)
+        elif stored.data or stored.desc.dtype == pb.DT_STRING:
             value.const_value = attributes.inline(stored)
         else:
             value.const_value = self.read_weight(op.name, stored.desc)

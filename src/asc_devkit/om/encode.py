@@ -34,7 +34,7 @@ OUTER: Final = "_outer_tensor"  # attribute of a Data node in a body: the outer 
 BODIES: Final = "_subgraph_attrs"  # names of the IR attributes that hold the sub-graphs, in order
 OPSETS: Final = "asc_onnx_opsets"  # ModelDef attribute: "domain:version" of the domains host operators come from
 LARGEST: Final = "_asc_max_bytes"  # attribute of a description: bytes of the value in the largest gear
-TYPE: Final = "_onnx_type"  # attribute of a description: a sequence or optional type, which GE has no word for
+TYPE: Final = "_onnx_type"  # attribute of a description: a type that GE has no word for (sequences, 4-bit floats, ...)
 _L: Final = pb.AttrDef.ListValue
 
 
@@ -218,6 +218,10 @@ class Encoder:
             assert value.const_value is not None
             attributes.tensor(value.const_value, stored)
             return op
+        if value.dtype is not None and dtypes.find(value.dtype) is None:
+            assert value.const_value is not None
+            attributes.foreign(value.const_value, stored)
+            return op
         size = value_bytes(value)
         stored.desc.CopyFrom(desc)
         stored.desc.weight_size = size
@@ -333,9 +337,10 @@ def _content(value: ir.Value) -> bytes:
 def _describe(value: ir.Value, out: pb.TensorDescriptor) -> None:
     out.name = value.name or ""
     out.device_type = "NPU"
-    if value.dtype is not None:
-        out.dtype = dtypes.of_ir(value.dtype).proto  # type: ignore[assignment]
-    if value.type is not None and not isinstance(value.type, ir.TensorType):
+    row = None if value.dtype is None else dtypes.find(value.dtype)
+    if row is not None:
+        out.dtype = row.proto  # type: ignore[assignment]
+    if value.type is not None and (row is None or not isinstance(value.type, ir.TensorType)):
         out.attr[TYPE].bt = attributes.type_bytes(value.type)
     desc = value.meta.get(DESC)
     out.layout = "ND"

@@ -202,5 +202,6 @@ def _info(value: ir.Value, name: str) -> inout.TensorInfo:
     desc = value.meta.get(DESC)
     fmt = desc.format if isinstance(desc, TensorDesc) else "ND"
     shape = () if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
-    kind = dtypes.UNDEFINED_ACL if value.dtype is None else dtypes.of_ir(value.dtype).acl
+    row = dtypes.find(value.type.dtype) if isinstance(value.type, ir.TensorType) else None
+    kind = dtypes.UNDEFINED_ACL if row is None else row.acl
     return inout.TensorInfo(name, shape, kind, int(Format[fmt]), value_bytes(value), shape)

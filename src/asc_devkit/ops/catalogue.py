@@ -18,6 +18,18 @@ import onnx_ir as ir
 from asc_devkit.ge.desc import Engine
 
 CANONICAL_OPSET: Final = 23
+_NEWER: Final = "ai.onnx.opset"
+
+
+def newer_domain(opset: int) -> str:
+    """Domain of standard operators in a form that the canonical opset lacks (only hosts run them): ``ai.onnx.opset28``."""
+    return f"{_NEWER}{opset}"
+
+
+def newer_opset(domain: str) -> int | None:
+    """The opset that a ``newer_domain`` stands for, None for other domains."""
+    number = domain.removeprefix(_NEWER)
+    return int(number) if number != domain and number.isascii() and number.isdigit() and len(number) < 4 else None
 
 
 class Cost(str, Enum):

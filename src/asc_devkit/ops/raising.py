@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from asc_devkit.errors import Problem
+from asc_devkit.ge import dtypes
 from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, GROUP, ORIGIN_OPS, Engine
 from asc_devkit.ops import registry
 from asc_devkit.ops.catalogue import CANONICAL_OPSET, Cost
@@ -27,6 +28,11 @@ class Unsupported:
     opset: int
     reason: str
     hint: str
+
+
+def _has_word(kind: ir.TypeProtocol | None) -> bool:
+    """Whether GE can describe a value of this type."""
+    return kind is None or (isinstance(kind, ir.TensorType) and dtypes.find(kind.dtype) is not None)
 
 
 class ToGe(Walk):
@@ -54,6 +60,10 @@ class ToGe(Walk):
 
     def convert(self, node: ir.Node, scope: Scope) -> None:
         """Append the GE form of ``node``; ``Rejected`` when there is none."""
+        strange = [v.dtype for v in (*node.inputs, *node.outputs) if v is not None and not _has_word(v.type)]
+        if strange:
+            kinds = ", ".join(sorted({"a sequence or optional" if d is None else d.name for d in strange}))
+            raise Rejected(f"CANN has no element type for {kinds}", "Cast the tensors to another type.")
         standard = node.domain in registry.ONNX_DOMAINS
         if standard and node.op_type == "Constant":
             self.constant(node, scope)

@@ -88,10 +88,15 @@ class CommonSubexpressionElimination(GraphPass):
             ed.commit()
 
 
+_UNCOMPARED = frozenset(
+    getattr(ir.AttributeType, name) for name in ("GRAPH", "GRAPHS", "TENSORS", "TYPE_PROTO", "TYPE_PROTOS")
+)
+
+
 def _key(node: ir.Node) -> Hashable | None:
     attrs = []
     for name, attr in node.attributes.items():
-        if attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS, ir.AttributeType.TENSORS):
+        if attr.type in _UNCOMPARED:
             return None
         value = attr.value
         if attr.type == ir.AttributeType.TENSOR:

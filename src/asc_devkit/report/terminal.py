@@ -21,6 +21,8 @@ _MARKS: Final = {True: ("green", "yes"), False: ("red", "no"), None: ("yellow", 
 _WORST: Final = 5
 _MOST_NODES: Final = 20
 
+NAME_WIDTH: Final = 44
+
 
 def print_summary(report: Mapping[str, Any], html: Path | None = None, file: IO[str] | None = None) -> None:
     """Print the five answers, the worst layers, the slowest operators and where the full report is.
@@ -91,7 +93,7 @@ def _layers(console: Console, accuracy: Mapping[str, Any]) -> None:
     )
     for row in rows:
         table.add_row(
-            row["name"],
+            _tail(row["name"]),
             row["type"],
             text.cosine(row["cosine"]),
             text.small(row["relative_euclidean"]),
@@ -113,9 +115,14 @@ def _operators(console: Console, performance: Mapping[str, Any]) -> None:
     for row in rows:
         interval = f"{text.microseconds(row['lo80'])} to {text.microseconds(row['hi80'])}"
         share = f"{100 * _amount(row['us']) / total:.1f} %"
-        table.add_row(row["name"], row["type"], text.microseconds(row["us"]), interval, share, row["bound_by"])
+        table.add_row(_tail(row["name"]), row["type"], text.microseconds(row["us"]), interval, share, row["bound_by"])
     console.print()
     console.print(table)
+
+
+def _tail(name: str) -> str:
+    """The end of a long name: exporters put the path of modules first, what tells layers apart comes last."""
+    return name if len(name) <= NAME_WIDTH else "…" + name[1 - NAME_WIDTH :]
 
 
 def _table(title: str, words: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
@@ -125,7 +132,7 @@ def _table(title: str, words: tuple[str, ...], numbers: tuple[str, ...]) -> Tabl
         title=title, title_justify="left", title_style="bold", box=None, header_style="dim", padding=(0, 2, 0, 0)
     )
     for name in words:
-        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=44)
+        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=NAME_WIDTH)
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     return table

@@ -14,7 +14,9 @@ from asc_devkit.frontends.shapes import check_dims
 Dynamic = dict[str, tuple[int, ...]]
 
 
-def bind_shapes(model: ir.Model, shapes: Mapping[str, Sequence[int]], warnings: list[str]) -> Dynamic:
+def bind_shapes(
+    model: ir.Model, shapes: Mapping[str, Sequence[int]], warnings: list[str], allow_empty: bool = False
+) -> Dynamic:
     """Fix the inputs' open axes in place and report those that stay open (name -> axes; () = rank unknown).
 
     An axis that shares its symbol with a fixed axis is fixed alike (noted in ``warnings``). -1 leaves an axis open.
@@ -28,7 +30,7 @@ def bind_shapes(model: ir.Model, shapes: Mapping[str, Sequence[int]], warnings: 
         dims = [int(d) for d in given]
         if value is None:
             problems.append(_unknown_input(name, model))
-        elif wrong := check_dims(name, dims):
+        elif wrong := check_dims(name, dims, allow_empty):
             problems.extend(wrong)
         else:
             problems.extend(_bind(value, dims, symbols))
@@ -38,14 +40,15 @@ def bind_shapes(model: ir.Model, shapes: Mapping[str, Sequence[int]], warnings: 
     return {
         value.name or "": tuple(axis for axis, dim in enumerate(value.shape or ()) if not isinstance(dim, int))
         for value in model.graph.inputs
-        if value.shape is None or not value.shape.is_static()
+        if (value.type is None or isinstance(value.type, ir.TensorType))
+        and (value.shape is None or not value.shape.is_static())
     }
 
 
 def _bind(value: ir.Value, dims: list[int], symbols: dict[str, set[int]]) -> list[Problem]:
     declared = value.shape
     if declared is None:
-        value.shape = ir.Shape([d if d > 0 else None for d in dims])
+        value.shape = ir.Shape([d if d >= 0 else None for d in dims])
         return []
     known = _text(declared)
     if len(declared) != len(dims):
@@ -61,9 +64,9 @@ def _bind(value: ir.Value, dims: list[int], symbols: dict[str, set[int]]) -> lis
             bound.append(old)
             continue
         symbol = old.value
-        if new > 0 and symbol:
+        if new >= 0 and symbol:
             symbols.setdefault(symbol, set()).add(new)
-        bound.append(new if new > 0 else symbol)
+        bound.append(new if new >= 0 else symbol)
     value.shape = ir.Shape(bound)
     return []
 

@@ -22,12 +22,15 @@ from asc_devkit.frontends.onnx.tensors import BadTensor, TensorReader
 _TENSOR_TYPES = {int(t): ir.TensorType(t) for t in ir.DataType if t.name != "UNDEFINED"}
 
 
-def build(proto: onnx.ModelProto, reader: TensorReader, findings: Findings) -> ir.Model:
-    """The model as IR with its functions still separate. Faults go to ``findings``; then the result is not usable."""
+def build(proto: onnx.ModelProto, reader: TensorReader, findings: Findings, any_type: bool = False) -> ir.Model:
+    """The model as IR with its functions still separate. Faults go to ``findings``; then the result is not usable.
+
+    ``any_type``: inputs and outputs may hold texts, sequences and optionals.
+    """
     opsets = _opsets(proto.opset_import, "the model", findings)
     if "" not in opsets and proto.ir_version < 3:
         opsets[""] = 1
-    builder = _Builder(reader, findings, opsets)
+    builder = _Builder(reader, findings, opsets, any_type=any_type)
     graph, _ = builder.graph(proto.graph, "main graph")
     if "" not in opsets and builder.standard_nodes:
         findings.add("opset", "the model uses standard operators but imports no opset for them")
@@ -82,9 +85,15 @@ class _Scope:
 
 class _Builder:
     def __init__(
-        self, reader: TensorReader, findings: Findings, opsets: dict[str, int], in_function: bool = False
+        self,
+        reader: TensorReader,
+        findings: Findings,
+        opsets: dict[str, int],
+        in_function: bool = False,
+        any_type: bool = False,
     ) -> None:
         self.reader, self.findings, self.opsets, self.in_function = reader, findings, opsets, in_function
+        self.any_type = any_type
         self.scopes: list[_Scope] = []
         self.standard_nodes = 0
 
@@ -176,18 +185,20 @@ class _Builder:
         return inputs
 
     def _set_type(self, value: ir.Value, proto: onnx.TypeProto, role: str, with_shape: bool = False) -> None:
-        """Take over a declared type; with a ``role`` ("input", "output") it must be a tensor of numbers."""
+        """Take over a declared type; with a ``role`` ("input", "output") it must be a tensor of numbers (or ``any_type``)."""
         kind = proto.WhichOneof("value")
         tensor = proto.tensor_type
         if kind == "tensor_type" and tensor.elem_type in _TENSOR_TYPES:
             value.type = _TENSOR_TYPES[tensor.elem_type]
-            if role and tensor.elem_type == onnx.TensorProto.STRING:
+            if role and tensor.elem_type == onnx.TensorProto.STRING and not self.any_type:
                 self.findings.add("input_type", f"{role} {value.name!r} holds texts")
             if tensor.HasField("shape"):
                 shape = _shape(tensor.shape)
                 # In bodies only what cannot go stale is kept: loop counters and conditions, which runtimes insist on.
                 if with_shape or list(shape) in ([], [1]):
                     value.shape = shape
+        elif kind in ("sequence_type", "optional_type") and (self.any_type or not role):
+            value.type = ir.serde.deserialize_type_proto_for_type(proto)
         elif role and (role == "input" or kind not in (None, "tensor_type")):
             known = kind not in (None, "tensor_type")
             what = f"type {str(kind).removesuffix('_type')}" if known else "no known element type"

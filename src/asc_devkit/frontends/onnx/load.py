@@ -67,11 +67,15 @@ def load(
     path: str | Path,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     out_nodes: Sequence[str] | None = None,
+    host_ops: bool = False,
+    allow_empty: bool = False,
 ) -> Loaded:
     """Read an ONNX model (IR up to 14, opset 1 to 28, binary or textual) and bring it to canonical form.
 
     Weights stay in the file (memory-mapped); external data must lie in the model's folder. ``input_shapes`` fixes open
-    axes (-1 leaves one open), ``out_nodes`` chooses outputs (``tensor`` or ``node:index``). Raises ``AscError`` with
+    axes (-1 leaves one open), ``out_nodes`` chooses outputs (``tensor`` or ``node:index``). ``host_ops``:
+    what only a host can run is let through: operator forms newer than the canonical opset (in ``newer_domain``), texts,
+    sequences and optionals as inputs and outputs. ``allow_empty``: ``input_shapes`` may hold 0. Raises ``AscError`` with
     all problems of the step that failed; no other exception leaves for any content of the file.
     """
     path = Path(path)
@@ -80,7 +84,7 @@ def load(
     try:
         proto, reader = _parse(path, data)
         original = _original(path, len(data), proto)
-        model, dynamic = _canonical(proto, reader, warnings, input_shapes or {}, out_nodes)
+        model, dynamic = _canonical(proto, reader, warnings, input_shapes or {}, out_nodes, host_ops, allow_empty)
     except NotText as error:
         raise AscError(_damaged(path, f"a name in it is not UTF-8 text: {error}")) from error
     except RecursionError as error:
@@ -94,6 +98,8 @@ def _canonical(
     warnings: list[str],
     input_shapes: Mapping[str, Sequence[int]],
     out_nodes: Sequence[str] | None,
+    host_ops: bool,
+    allow_empty: bool,
 ) -> tuple[ir.Model, Dynamic]:
     findings = Findings()
     if proto.ir_version > NEWEST_IR:
@@ -108,16 +114,16 @@ def _canonical(
     if not proto.HasField("graph"):
         findings.extra.append(fault("E16004", "the model contains no graph", _AGAIN, cause="the file is damaged"))
     findings.raise_if_any()
-    model = build(proto, reader, findings)
+    model = build(proto, reader, findings, any_type=host_ops)
     findings.extra += reader.missing_files
     findings.raise_if_any()
     inline(model, findings)
     findings.raise_if_any()
     names = name_everything(model.graph)
-    dynamic = bind_shapes(model, input_shapes, warnings)
+    dynamic = bind_shapes(model, input_shapes, warnings, allow_empty)
     if out_nodes is not None:
         select_outputs(model, out_nodes)
-    upgrade(model, names, findings, warnings)
+    upgrade(model, names, findings, warnings, keep_newer=host_ops)
     findings.raise_if_any()
     return model, dynamic
 

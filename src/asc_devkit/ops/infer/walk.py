@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from asc_devkit.errors import AscError, Problem
-from asc_devkit.ops.catalogue import CANONICAL_OPSET
+from asc_devkit.ops.catalogue import CANONICAL_OPSET, newer_opset
 from asc_devkit.ops.evaluate import FUNCTIONS, apply, evaluate
 from asc_devkit.ops.evaluate.call import Refuse
 from asc_devkit.ops.infer import contraction, control, elementwise, movement
@@ -82,6 +82,10 @@ class _Walker:
     def node(self, node: ir.Node, depth: int) -> None:
         view = NodeView(node, self.known)
         try:
+            newer = newer_opset(node.domain)
+            if newer is not None:
+                _onnx_inference(node, self.known, newer)
+                return
             if node.domain:
                 rule = contraction.CONTRIB_RULES.get((node.domain, node.op_type))
                 if rule is not None:
@@ -150,9 +154,9 @@ class _Walker:
 
 
 @lru_cache(maxsize=1024)
-def _schema(op_type: str) -> onnx.defs.OpSchema | None:
+def _schema(op_type: str, opset: int = CANONICAL_OPSET) -> onnx.defs.OpSchema | None:
     try:
-        return onnx.defs.get_schema(op_type, CANONICAL_OPSET, "")
+        return onnx.defs.get_schema(op_type, opset, "")
     except onnx.defs.SchemaError:
         return None
 
@@ -225,12 +229,17 @@ def _divide(a: Dim, b: Dim) -> Dim:
     return a if b == 1 else None
 
 
-def _onnx_inference(node: ir.Node, known: MutableMapping[ir.Value, Array]) -> None:
+def _imports(opset: int) -> list[onnx.OperatorSetIdProto]:
+    return [onnx.helper.make_opsetid("", opset)]
+
+
+def _onnx_inference(node: ir.Node, known: MutableMapping[ir.Value, Array], opset: int = CANONICAL_OPSET) -> None:
     """Infer with onnx's function for the operator (operators without a rule here)."""
-    schema = _schema(node.op_type)
+    schema = _schema(node.op_type, opset)
     if schema is None:
         return
     proto = ir.serde.serialize_node(node)
+    proto.domain = ""
     types, data = {}, {}
     for value in node.inputs:
         if value is None or value.type is None or not value.name:
@@ -240,9 +249,14 @@ def _onnx_inference(node: ir.Node, known: MutableMapping[ir.Value, Array]) -> No
         if array is not None and array.dtype != object:
             data[value.name] = onnx.numpy_helper.from_array(array, value.name)
     try:
-        found = onnx.shape_inference.infer_node_outputs(
-            schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", CANONICAL_OPSET)]
-        )
+        try:
+            found = onnx.shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=_imports(opset))
+        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
+            newest = _schema(node.op_type, onnx.defs.onnx_opset_version())  # later opsets allow more element types
+            if newest is None or newest.since_version <= opset:
+                raise
+            newer = _imports(newest.since_version)
+            found = onnx.shape_inference.infer_node_outputs(newest, proto, types, data, opset_imports=newer)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         raise Inconsistent(str(error).splitlines()[0]) from error
     for out in node.outputs:

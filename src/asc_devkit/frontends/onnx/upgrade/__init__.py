@@ -14,39 +14,42 @@ from asc_devkit.frontends.onnx.schema import Facts, facts, first_version, violat
 from asc_devkit.frontends.onnx.upgrade.edit import Edit, Refusal
 from asc_devkit.frontends.onnx.upgrade.table import DOWN, UP
 from asc_devkit.frontends.onnx.upgrade.types import Types
-from asc_devkit.ops.catalogue import CANONICAL_OPSET
+from asc_devkit.ops.catalogue import CANONICAL_OPSET, newer_domain
 
 CANONICAL_IR: int = 11  # the IR version that came with opset 23
 
 __all__ = ["upgrade"]
 
 
-def upgrade(model: ir.Model, names: Names, findings: Findings, warnings: list[str]) -> None:
+def upgrade(model: ir.Model, names: Names, findings: Findings, warnings: list[str], keep_newer: bool = False) -> None:
     """Bring every standard node of the model and its subgraphs to ``CANONICAL_OPSET``, in place.
 
     Also checks each node against its operator's schema at the opset it was written for. Faults go to ``findings``.
+    ``keep_newer``: forms newer than that which cannot be rewritten stay, in the domain ``newer_domain``.
     """
-    _graph(model.graph, Types(findings), names, findings, warnings)
+    _graph(model.graph, Types(findings), names, findings, warnings, keep_newer)
     if findings.counts or findings.extra:
         return
     model.graph.opset_imports[""] = CANONICAL_OPSET
     model.ir_version = CANONICAL_IR
 
 
-def _graph(graph: ir.Graph, types: Types, names: Names, findings: Findings, warnings: list[str]) -> None:
+def _graph(
+    graph: ir.Graph, types: Types, names: Names, findings: Findings, warnings: list[str], keep_newer: bool
+) -> None:
     """Nodes in order, the bodies of a node before the node: whatever a node depends on is converted before it."""
     for node in list(graph):
         for item in node.attributes.values():
             if item.type == ir.AttributeType.GRAPH:
-                _graph(item.as_graph(), types, names, findings, warnings)
+                _graph(item.as_graph(), types, names, findings, warnings, keep_newer)
             elif item.type == ir.AttributeType.GRAPHS:
                 for body in item.as_graphs():
-                    _graph(body, types, names, findings, warnings)
+                    _graph(body, types, names, findings, warnings, keep_newer)
         if node.domain == "":
-            _node(node, types, names, findings, warnings)
+            _node(node, types, names, findings, warnings, keep_newer)
 
 
-def _node(node: ir.Node, types: Types, names: Names, findings: Findings, warnings: list[str]) -> None:
+def _node(node: ir.Node, types: Types, names: Names, findings: Findings, warnings: list[str], keep_newer: bool) -> None:
     version = node.version or CANONICAL_OPSET
     form = facts(node.op_type, version)
     if form is None:
@@ -60,6 +63,8 @@ def _node(node: ir.Node, types: Types, names: Names, findings: Findings, warning
         findings.add(kind, sentence)
     if faults:
         return
+    is_newer = keep_newer and form.since > CANONICAL_OPSET
+    attributes = list(node.attributes.values())
     edit = Edit(node, types, names, warnings)
     try:
         if version < 6 and "consumed_inputs" in form.attributes:
@@ -69,8 +74,15 @@ def _node(node: ir.Node, types: Types, names: Names, findings: Findings, warning
                 adapt(edit)
         if form.since > CANONICAL_OPSET and node.op_type in DOWN:
             DOWN[node.op_type](edit)
+        elif is_newer and (first_version(node.op_type) or 0) > CANONICAL_OPSET:
+            node.domain = newer_domain(version)
     except Refusal as refusal:
-        findings.add("convert", f"{node.op_type} {node.name!r} (opset {version}): {refusal}")
+        if is_newer:
+            node.attributes.clear()
+            node.attributes.update((a.name, a) for a in attributes)
+            node.domain = newer_domain(version)
+        else:
+            findings.add("convert", f"{node.op_type} {node.name!r} (opset {version}): {refusal}")
     node.version = None
 
 
