@@ -70,6 +70,7 @@ def _escaped(text: str) -> str:
 
 def pages() -> dict[str, Callable[[], str]]:
     """File name under docs/ -> function that renders it."""
+    from asc_devkit.atc import errors
     from asc_devkit.ops import docs as ops_docs
     from asc_devkit.passes import document as passes_docs
     from asc_devkit.passes.pipeline import all_passes
@@ -79,6 +80,7 @@ def pages() -> dict[str, Callable[[], str]]:
     return {
         "compatibility.md": compatibility,
         "options.md": options,
+        "errors.md": errors.page,
         "supported_operators.md": ops_docs.render,
         "passes.md": lambda: passes_docs.page(all_passes()),
         "chips.md": soc_docs.render,

@@ -68,6 +68,8 @@ class Options:
     op_select_implmode: str = "high_performance"
     optypelist_for_implmode: tuple[str, ...] = ()
     is_weight_clip: bool = True
+    keep_dtype: str = ""
+    modify_mixlist: str = ""
     disable_reuse_memory: bool = False
     enable_attr_compression: bool = False
     export_compile_stat: bool = True
@@ -172,6 +174,8 @@ def from_flags(flags: Mapping[str, str], command_line: str = "") -> Options:
         op_select_implmode=flags.get("op_select_implmode", "high_performance"),
         optypelist_for_implmode=tuple(t for t in flags.get("optypelist_for_implmode", "").split(",") if t),
         is_weight_clip=flags.get("is_weight_clip", "1") == "1",
+        keep_dtype=flags.get("keep_dtype", ""),
+        modify_mixlist=flags.get("modify_mixlist", ""),
         disable_reuse_memory=flags.get("disable_reuse_memory", "0") == "1",
         enable_attr_compression=flags.get("enable_attr_compression", "false") == "true",
         export_compile_stat=flags.get("export_compile_stat", "1") != "0",

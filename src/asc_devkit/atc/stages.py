@@ -14,7 +14,7 @@ from asc_devkit import files, ops, passes, soc
 from asc_devkit.atc import requests
 from asc_devkit.atc.log import ConversionLog
 from asc_devkit.atc.options import FRAMEWORKS, Options
-from asc_devkit.atc.select import formats, groups, implmode, precision
+from asc_devkit.atc.select import formats, groups, implmode, overrides, precision
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge.desc import ENGINE, MEMBERS, Engine
 
@@ -155,6 +155,7 @@ def select(job: Job, log: ConversionLog) -> None:
         fp16_inputs=requests.fp16_inputs(graph, options.input_fp16_nodes),
         output_types=types,
         weight_clip=options.is_weight_clip,
+        overrides=overrides.load(options.keep_dtype, options.modify_mixlist),
     )
     for warning in chosen.warnings:
         log.warning(warning)

@@ -15,9 +15,11 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "check": ("asc_devkit.cli.check", "check", "Convert a model, compare with the original, predict time and memory."),
     "convert": ("asc_devkit.cli.convert", "convert", "Convert a model to an .om file."),
     "doctor": ("asc_devkit.cli.doctor", "doctor", "Show what is installed and what each missing part would enable."),
+    "explain": ("asc_devkit.cli.explain", "explain", "Explain an error code, or search the codes by words."),
     "om": ("asc_devkit.cli.om", "om", "Look into .om files: show, json, decompress, extract-weights, diff."),
     "run": ("asc_devkit.cli.run", "run", "Run an .om on the virtual NPU."),
     "soc": ("asc_devkit.cli.soc", "soc", "List chips and show their figures with sources."),
+    "tune-precision": ("asc_devkit.cli.tune", "tune_precision", "Find the operators that must keep float32."),
 }
 
 

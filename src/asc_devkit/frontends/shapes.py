@@ -51,7 +51,7 @@ def _parse_dims(name: str, text: str, problems: list[Problem], allow_empty: bool
                 "shape ranges (a~b) are not supported yet",
                 "give one fixed size per axis, e.g. the largest you need",
                 (name,),
-                "EE1",
+                "EE1001",
             )
         )
         return ()
@@ -89,11 +89,11 @@ def check_dims(name: str, dims: list[int], allow_empty: bool = False) -> list[Pr
                 f"a dimension is a positive number up to {MAX_DIM}, or -1 for an axis left open",
                 _EXAMPLE,
                 (name,),
-                "EE1",
+                "EE1001",
             )
         )
     return problems
 
 
 def _syntax(text: str, reason: str) -> Problem:
-    return Problem("E10002", f"--input_shape cannot be read at {text[:200]!r}: {reason}", "", _EXAMPLE, (), "EE1")
+    return Problem("E10002", f"--input_shape cannot be read at {text[:200]!r}: {reason}", "", _EXAMPLE, (), "EE1001")

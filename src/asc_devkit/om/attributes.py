@@ -86,7 +86,7 @@ def _encode_one(node: ir.Node, attribute: ir.Attr, kind: str, out: pb.AttrDef) -
                     f"Attribute {attribute.name} of {node.name} ({attribute.type.name}) has no place in an .om file.",
                     fix="Replace the operator, for example by its dense form.",
                     nodes=(node.name or "",),
-                    seed_class="EE2055",
+                    seed_class="EE1055",
                 )
             )
 

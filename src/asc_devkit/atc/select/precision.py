@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from asc_devkit import ops
 from asc_devkit.atc.select import quantised
+from asc_devkit.atc.select.overrides import Overrides
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, ORIGIN_TENSOR, Engine
 from asc_devkit.ops.catalogue import Cost, GeOp, Mix
@@ -72,6 +73,7 @@ def apply(
     fp16_inputs: Sequence[str] = (),
     output_types: dict[int, ir.DataType] | None = None,
     weight_clip: bool = True,
+    overrides: Overrides | None = None,
 ) -> Selected:
     """Give every float value its device dtype in place; inserts Cast nodes and converts constants lazily.
 
@@ -91,7 +93,9 @@ def apply(
                 seed_class="EE1001",
             )
         )
-    selector = _Selector(soc, mode, weight_clip)
+    selector = _Selector(soc, mode, weight_clip, overrides or Overrides())
+    if overrides is not None:
+        selector.result.warnings += overrides.unmatched(ir.traversal.RecursiveGraphIterator(model.graph))
     for value in model.graph.inputs:
         if value.name in fp16_inputs and value.dtype in _FLOATS:
             selector.origin[value] = FP32 if value.dtype == FP16 else value.dtype
@@ -108,8 +112,9 @@ def apply(
 class _Selector:
     """State of one walk: origin dtypes, casts already made, constants already converted."""
 
-    def __init__(self, soc: Soc, mode: Mode, weight_clip: bool) -> None:
+    def __init__(self, soc: Soc, mode: Mode, weight_clip: bool, overrides: Overrides) -> None:
         self.soc, self.mode, self.weight_clip = soc, mode, weight_clip
+        self.overrides = overrides
         self.origin: dict[ir.Value, ir.DataType] = {}
         self.made: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
         self.refused: list[ir.Node] = []
@@ -167,6 +172,12 @@ class _Selector:
             return FP32, FP32
         if origin == FP32 and node in self.read_fp32:
             return FP32, low if mode.vector_low else FP32
+        if self.overrides.keeps(node):
+            if origin in accepted:
+                return origin, origin
+            self.result.warnings.append(
+                f"--keep_dtype: {node.name} ({node.op_type}) cannot keep its type: {self.soc.name} lacks it."
+            )
         if spec.engine is Engine.AICPU and origin in accepted and not mode.vector_low:
             return origin, origin
         if mode.keep:
@@ -186,9 +197,10 @@ class _Selector:
         return wish, wish
 
     def _mixed(self, node: ir.Node, spec: GeOp, origin: ir.DataType) -> ir.DataType:
-        if spec.mix is Mix.WHITE:
+        mix = self.overrides.mix.get(spec.type, spec.mix)
+        if mix is Mix.WHITE:
             return self.mode.low
-        if spec.mix is Mix.BLACK:
+        if mix is Mix.BLACK:
             return origin
         for value in node.inputs:
             if value is not None and value.dtype in _FLOATS and value.const_value is None and value.producer():

@@ -73,7 +73,7 @@ def text(value: object) -> str:
 
 def fault(code: str, what: str, fix: str, *nodes: str, cause: str = "") -> Problem:
     """A problem of the parse stage; names are shortened to what a terminal can bear."""
-    return Problem(code, what, cause, fix, tuple(name[:300] for name in nodes), "EE1")
+    return Problem(code, what, cause, fix, tuple(name[:300] for name in nodes), "EE1001")
 
 
 @dataclass
