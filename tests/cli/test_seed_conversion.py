@@ -10,7 +10,8 @@ import onnx
 import pytest
 
 from asc_devkit import npu, om
-from tests.cli.shell import Finished, atc, onnx_cnn
+from asc_devkit.errors import AscError
+from tests.cli.shell import Finished, asc, atc, onnx_cnn
 from tests.models import model_path
 
 BASE = ("--framework=5", "--soc_version=Ascend310P3")
@@ -137,6 +138,59 @@ def test_an_unknown_out_node_is_refused_with_the_nearest_name(tmp_path: Path) ->
     done = atc(f"--model={model}", *BASE, _out(tmp_path), "--input_shape=x:1,3,32,32", "--out_nodes=relu_c:0;conv_z:0")
     assert done.code == 2
     assert done.err.count("E10016") == 2 and "did you mean 'relu_" in done.err
+
+
+@pytest.mark.seed("C7")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--input_shape=x:-1,3,32,32", "--dynamic_batch_size=1,2,4"),
+        ("--input_shape=x:-1,3,32,32", "--dynamic_dims=1;2;4"),
+        ("--input_shape=x:1,3,32,32", "--dynamic_dims=1,3,32,32;2,3,32,32;4,3,32,32"),
+        ("--dynamic_shape=x:[1,3,32,32];[2,3,32,32];[4,3,32,32]",),
+    ],
+    ids=["batch", "values", "whole shapes", "dynamic_shape"],
+)
+def test_gears_run_like_static_conversions_and_other_shapes_are_refused(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    model = onnx_cnn(tmp_path / "m.onnx", input_name="x")
+    done = atc(f"--model={model}", *BASE, _out(tmp_path, "gears"), *arguments)
+    assert done.code == 0, done.err
+    session = npu.load(tmp_path / "gears.om")
+    assert session.inputs[0].shape == (None, 3, 32, 32)
+    for batch in (1, 2):
+        one = atc(f"--model={model}", *BASE, _out(tmp_path, f"s{batch}"), f"--input_shape=x:{batch},3,32,32")
+        assert one.code == 0, one.err
+        feed = {"x": np.random.default_rng(batch).standard_normal((batch, 3, 32, 32)).astype(np.float32)}
+        (wanted,), (found,) = npu.load(tmp_path / f"s{batch}.om").run(feed).values(), session.run(feed).values()
+        assert wanted.shape == found.shape and wanted.tobytes() == found.tobytes()
+    with pytest.raises(AscError, match="No gear") as refused:
+        session.run({"x": np.zeros((3, 3, 32, 32), np.float32)})
+    assert all(f"x [{n}, 3, 32, 32]" in refused.value.problems[0].fix for n in (1, 2, 4))
+    shown = asc("run", str(tmp_path / "gears.om"))
+    assert shown.code == 0 and "[4, 3, 32, 32]" in shown.out, shown.err
+    listed = asc("om", "show", str(tmp_path / "gears.om"))
+    assert "gear 2: x [4, 3, 32, 32]" in listed.out and "Conv2D" in listed.out
+
+
+@pytest.mark.seed("C7")
+def test_image_gears_need_open_height_and_width(tmp_path: Path) -> None:
+    model = onnx_cnn(tmp_path / "m.onnx", input_name="x")
+    image = "--dynamic_image_size=32,32;64,64"
+    done = atc(f"--model={model}", *BASE, _out(tmp_path), "--input_shape=x:-1,3,32,32", image)
+    assert done.code == 2 and "E10019" in done.err
+    done = atc(f"--model={model}", *BASE, _out(tmp_path), "--input_shape=x:1,3,32,32", image)
+    assert done.code == 2 and "E10040" in done.err
+
+
+@pytest.mark.seed("C7")
+@pytest.mark.parametrize("arguments", [("--input_shape_range=x:[1~8,3,32,32]",), ("--input_shape=x:1~8,3,32,32",)])
+def test_shape_ranges_are_refused_in_a_sentence(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    model = onnx_cnn(tmp_path / "m.onnx", input_name="x")
+    done = atc(f"--model={model}", *BASE, _out(tmp_path), *arguments)
+    assert done.code == 2 and "E10055" in done.err and "range" in done.err
+    assert not list(tmp_path.glob("*.om"))
 
 
 @pytest.mark.seed("C10")

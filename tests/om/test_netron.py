@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from asc_devkit import om
+from asc_devkit.atc.options import from_flags
+from asc_devkit.atc.pipeline import compile as compile_options
 from asc_devkit.atc.select import groups
+from tests.cli.shell import onnx_cnn
 from tests.e2e.converted import convert
 from tests.om.graphs import model
 from tests.om.netron import load
@@ -58,3 +61,10 @@ def test_small_weights_are_printed_value_by_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["ppocr_cls", "yolox", "minilm", "silero_if", "gru_decoder"])
 def test_real_models(key: str) -> None:
     _assert_everything_is_shown(convert(key, "Ascend310P3").om_path)
+
+
+def test_a_model_with_gears(tmp_path: Path) -> None:
+    cnn = onnx_cnn(tmp_path / "m.onnx", input_name="x")
+    flags = {"model": str(cnn), "framework": "5", "output": str(tmp_path / "m"), "soc_version": "Ascend310P3"}
+    flags |= {"input_shape": "x:-1,3,32,32", "dynamic_batch_size": "1,2,4"}
+    _assert_everything_is_shown(compile_options(from_flags(flags)).om_path)

@@ -88,6 +88,7 @@ def _pre_check(flags: Mapping[str, str]) -> str:
 
     from asc_devkit.atc.options import from_flags
     from asc_devkit.atc.pipeline import compile as convert
+    from asc_devkit.om.mbatch import largest
 
     report = Path(flags.get("check_report", "check_result.json"))
     with tempfile.TemporaryDirectory() as scratch:
@@ -95,7 +96,9 @@ def _pre_check(flags: Mapping[str, str]) -> str:
         wanted["output"] = str(Path(scratch) / "checked")
         wanted.setdefault("soc_version", "Ascend310P3")
         result = convert(from_flags(wanted))
-        rows = [{"name": n.name, "type": n.op_type, "result": "success"} for n in result.model.graph]
+        gear = largest(result.model)  # gears differ in shapes only
+        graph = result.model.graph if gear is None else gear[1].graph
+        rows = [{"name": n.name, "type": n.op_type, "result": "success"} for n in graph]
     files.write_text(report, json.dumps({"op": rows, "result": "success"}, indent=4) + "\n")
     return f"Every operator can be converted; the report is {report}\n"
 
@@ -123,5 +126,7 @@ def model_info(path: str) -> str:
         for index, item in enumerate(tensors):
             shape = ",".join(map(str, item.shape))
             lines.append(f"{kind} {index}: name {item.name}, dtype {item.dtype}, shape [{shape}], {item.size} bytes")
+    for index, gear in enumerate(model.gears):
+        lines.append(f"gear {index}: " + "; ".join(f"{name} [{','.join(map(str, s))}]" for name, s in gear.items()))
     lines.append("============ Display Model Info end   ============")
     return "\n".join(lines) + "\n"

@@ -50,6 +50,10 @@ class Options:
     framework: str = "5"
     input_format: str = "NCHW"
     input_shape: str = ""
+    dynamic_batch_size: str = ""
+    dynamic_image_size: str = ""
+    dynamic_dims: str = ""
+    dynamic_shape: str = ""
     precision_mode: str = "force_fp16"
     output_type: str = ""
     out_nodes: str = ""
@@ -124,6 +128,17 @@ def from_flags(flags: Mapping[str, str], command_line: str = "") -> Options:
         problems.append(
             _bad_value("precision_mode_v2", flags["precision_mode_v2"], "hif8 arithmetic (Ascend950) is not built", [])
         )
+    if flags.get("input_shape_range"):
+        problems.append(
+            Problem(
+                "E10055",
+                "--input_shape_range is not supported: every axis of a compiled model has one size, or one per gear.",
+                cause="Shape ranges need kernels that are compiled for any size.",
+                fix='Give the sizes you need as gears: --input_shape="x:-1,3,224,224" --dynamic_batch_size="1,4,8".',
+                nodes=("--input_shape_range",),
+                seed_class="EE1055",
+            )
+        )
     if problems:
         raise AscError(problems)
 
@@ -141,6 +156,10 @@ def from_flags(flags: Mapping[str, str], command_line: str = "") -> Options:
         framework=flags["framework"],
         input_format=flags.get("input_format", "NCHW"),
         input_shape=shape,
+        dynamic_batch_size=flags.get("dynamic_batch_size", ""),
+        dynamic_image_size=flags.get("dynamic_image_size", ""),
+        dynamic_dims=flags.get("dynamic_dims", ""),
+        dynamic_shape=flags.get("dynamic_shape", ""),
         precision_mode=_SYNONYMS.get(mode, mode),
         output_type=flags.get("output_type", ""),
         out_nodes=flags.get("out_nodes", ""),
@@ -203,6 +222,10 @@ _EXCLUSIVE = (
     ("dynamic_batch_size", "dynamic_dims"),
     ("dynamic_image_size", "dynamic_dims"),
     ("dynamic_dims", "insert_op_conf"),
+    ("dynamic_batch_size", "dynamic_shape"),
+    ("dynamic_image_size", "dynamic_shape"),
+    ("dynamic_dims", "dynamic_shape"),
+    ("dynamic_shape", "insert_op_conf"),
     ("input_shape", "input_shape_range"),
 )
 

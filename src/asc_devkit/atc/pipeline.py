@@ -6,11 +6,12 @@ Called by the `atc` and `asc convert` commands, by ``check`` and by the Python A
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from asc_devkit.atc import stages
+from asc_devkit.atc import gears, stages
 from asc_devkit.atc.log import ConversionLog
 from asc_devkit.atc.options import Options, notes
 from asc_devkit.errors import AscError
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """What a conversion made. ``model`` is the GE graph as written; ``timings_s`` wall seconds per stage."""
+    """What a conversion made. ``model`` is the GE graph as written; ``timings_s`` wall seconds per stage.
+
+    ``gears``: input shapes by name of each gear; inputs, counts, fusion and memory are then those of the largest.
+    """
 
     om_path: Path
     model: ir.Model
@@ -39,6 +43,7 @@ class Result:
     timings_s: dict[str, float]
     log_text: str
     counts: dict[str, int]
+    gears: tuple[dict[str, tuple[int, ...]], ...] = field(default=())
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form: paths, chip, counts, memory in bytes, timings in seconds, warnings."""
@@ -49,6 +54,7 @@ class Result:
             "soc_version": self.soc.name,
             "precision_mode": self.options.precision_mode,
             "counts": self.counts,
+            "gears": [{name: list(shape) for name, shape in gear.items()} for gear in self.gears],
             "memory": {
                 "weights_bytes": self.memory.weight_bytes,
                 "features_bytes": self.memory.feature_bytes,
@@ -71,6 +77,8 @@ class Result:
             f"{self.memory.feature_bytes / mib:.1f} MiB, workspace {self.memory.workspace_bytes / mib:.1f} MiB",
             "  stages:    " + ", ".join(f"{k} {v:.2f} s" for k, v in self.timings_s.items()),
         ]
+        if self.gears:
+            lines.append(f"  gears:     {len(self.gears)}; the figures above are those of the largest")
         lines += [f"  warning:   {w}" for w in self.warnings]
         return "\n".join(lines)
 
@@ -97,18 +105,22 @@ def compile(
 def _run(options: Options, log: ConversionLog, on_stage: Callable[[str], None]) -> Result:
     for note in notes(options):
         log.warning(note)
+    wanted = _gears(options)
+    variants = [options] if wanted is None else wanted.variants(options)
+    main = 0 if wanted is None else _largest(wanted)
+    logs = [log if i == main else ConversionLog() for i in range(len(variants))]  # the log tells of one gear
+    jobs: list[stages.Job] = []
     on_stage("parse")
     with log.timed("parse"):
-        job = stages.parse(options, log)
-    on_stage("optimise")
-    with log.timed("optimise"):
-        stages.optimise(job, log)
-    on_stage("select")
-    with log.timed("select"):
-        stages.select(job, log)
-    on_stage("allocate")
-    with log.timed("allocate"):
-        stages.allocate(job, log)
+        if wanted is not None:
+            log.info(f"{len(variants)} gears, the log describes gear {main}\n{wanted.text}")
+        jobs += [stages.parse(variant, one) for variant, one in zip(variants, logs, strict=True)]
+    for stage, work in (("optimise", stages.optimise), ("select", stages.select), ("allocate", stages.allocate)):
+        on_stage(stage)
+        with log.timed(stage):
+            for one_job, one in zip(jobs, logs, strict=True):
+                work(one_job, one)
+    job = jobs[main] if wanted is None else _joined(jobs, main, wanted, options)
     on_stage("emit")
     with log.timed("emit"):
         om_path = stages.emit(job, log)
@@ -125,4 +137,38 @@ def _run(options: Options, log: ConversionLog, on_stage: Callable[[str], None]) 
         timings_s=log.timings_s,
         log_text=log.text(),
         counts=job.counts,
+        gears=() if wanted is None else wanted.shapes,
+    )
+
+
+def _gears(options: Options) -> gears.Plan | None:
+    """The gears the options ask for; the model is looked at only then."""
+    if not (options.dynamic_batch_size or options.dynamic_image_size or options.dynamic_dims or options.dynamic_shape):
+        return None
+    if options.framework != "5":
+        return None  # refused by the parse stage
+    from asc_devkit.frontends.onnx import load
+
+    inputs = load(options.model).original.inputs
+    declared = {
+        name: tuple(d if isinstance(d, int) and d > 0 else -1 for d in dims or ()) for name, (_, dims) in inputs.items()
+    }
+    return gears.plan(options, declared)
+
+
+def _largest(wanted: gears.Plan) -> int:
+    return max(range(len(wanted.shapes)), key=lambda i: sum(prod(s) for s in wanted.shapes[i].values()))
+
+
+def _joined(jobs: list[stages.Job], main: int, wanted: gears.Plan, options: Options) -> stages.Job:
+    """One job over all gears: the root graph, the memory of the gear that needs most, the rest of the largest."""
+    from asc_devkit.om import mbatch
+
+    plans = [job.memory for job in jobs if job.memory is not None]
+    return replace(
+        jobs[main],
+        options=options,
+        model=mbatch.join([job.model for job in jobs], wanted.gears),
+        memory=max(plans, key=lambda plan: plan.feature_bytes + plan.workspace_bytes),
+        gear_plans=tuple(plans),
     )

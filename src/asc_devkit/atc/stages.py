@@ -45,6 +45,7 @@ class Job:
     inputs: tuple[InputSpec, ...] = ()
     fusion: FusionReport | None = None
     memory: MemoryPlan | None = None
+    gear_plans: tuple[MemoryPlan, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
 
 
@@ -207,7 +208,7 @@ def emit(job: Job, log: ConversionLog) -> Path:
         framework=int(options.framework),
         attr_compression=options.enable_attr_compression,
     )
-    om.write(path, job.model, info, om.MemoryLayout.from_plan(job.memory))
+    om.write(path, job.model, info, om.MemoryLayout.from_plan(job.memory, job.gear_plans))
     log.info(f"wrote {path} ({path.stat().st_size} bytes)")
     if options.export_compile_stat:
         files.write_text(path.with_name("fusion_result.json"), json.dumps(job.fusion.as_vendor_json(), indent=4) + "\n")

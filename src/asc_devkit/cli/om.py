@@ -49,6 +49,9 @@ def show(model: Path, nodes: bool, as_json: bool) -> None:
     for kind in ("inputs", "outputs"):
         for index, tensor in enumerate(facts[kind]):
             console.print(_printable(f"  {kind[:-1]} {index}: {tensor['name']}  {tensor['dtype']} {tensor['shape']}"))
+    for index, gear in enumerate(facts["gears"]):
+        shapes = ", ".join(f"{name} {shape}" for name, shape in gear.items())
+        console.print(_printable(f"  gear {index}: {shapes}"))
     for key, value in facts["attributes"].items():
         text = _printable(f"  {key}: {value}")
         console.print(text if len(text) <= LONGEST else text[:LONGEST] + "...")

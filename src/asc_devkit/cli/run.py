@@ -71,7 +71,9 @@ def run(
     rows: list[dict[str, Any]] = []
     for index, sample in enumerate(runs):
         _progress(index, len(runs))
-        feed = sample.load(session.inputs) if given else tensor_files.random_inputs(session.inputs, seed)
+        feed = (
+            sample.load(session.fixed_inputs()) if given else tensor_files.random_inputs(session.fixed_inputs(), seed)
+        )
         results = _run(session, feed, loop, times)
         if dump is not None:
             session.run(feed, dump / sample.name if len(runs) > 1 else dump, dump_format)

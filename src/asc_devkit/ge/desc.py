@@ -15,6 +15,7 @@ GE_DOMAIN: Final = "ge"
 
 # --- keys in ir.Value.meta -------------------------------------------------------------------------------------------
 DESC: Final = "ge.desc"  # TensorDesc of the value
+MAX_BYTES: Final = "ge.max_bytes"  # int: bytes of the largest gear, for a value whose shape differs between gears
 ORIGIN_TENSOR: Final = "ge.origin_tensor"  # str: name of the tensor of the user's model this value equals
 
 # --- keys in ir.Node.meta --------------------------------------------------------------------------------------------

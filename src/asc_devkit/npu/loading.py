@@ -17,6 +17,7 @@ from asc_devkit import om, soc
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.npu import cache as store
 from asc_devkit.npu import ort
+from asc_devkit.npu.geared import GearedSession
 from asc_devkit.npu.lower import lower
 from asc_devkit.npu.numerics import numpy_dtype
 from asc_devkit.npu.rewrite import build
@@ -45,12 +46,26 @@ def load(
         raise AscError(Problem("ASC4008", f"{threads} threads are not possible.", fix="Use 1 or more."))
     threads = threads or ort.default_threads()
     file = model if isinstance(model, om.OmFile) else om.read(model)
+    count = threads
+    if file.gears:
+        return GearedSession(
+            file.gears, lambda gear: _prepared(file, overflow, cache, count, time.perf_counter(), gear)
+        )
+    return _prepared(file, overflow, cache, threads, started, None)
+
+
+def _prepared(
+    file: om.OmFile, overflow: str | None, cache: bool, threads: int, started: float, gear: int | None
+) -> Session:
+    """The session of a static model or of one gear."""
 
     def make(folder: Path) -> dict[str, Any]:
-        return _build(file, overflow, folder)
+        return _build(file, overflow, folder, gear)
 
     if cache:
-        facts = {"overflow": overflow, "onnxruntime": ort.version(), "cpu": ort.cpu()}
+        facts: dict[str, Any] = {"overflow": overflow, "onnxruntime": ort.version(), "cpu": ort.cpu()}
+        if gear is not None:
+            facts["gear"] = gear
         name = store.key(file.data, facts)
         found = store.find(name)
         if found is not None:
@@ -72,13 +87,13 @@ def load(
     return session
 
 
-def _build(file: om.OmFile, overflow: str | None, folder: Path) -> dict[str, Any]:
+def _build(file: om.OmFile, overflow: str | None, folder: Path, gear: int | None) -> dict[str, Any]:
     """Fill ``folder`` with the executable of ``file``; the facts a session needs."""
     attrs = file.attrs
     mode = overflow or str(attrs.get("asc_overflow_mode") or "") or _chip_overflow(str(attrs.get("soc_version", "")))
     if mode not in OVERFLOW:
         mode = OVERFLOW[0]
-    model = file.to_ir()
+    model = file.to_ir(gear)
     inputs, outputs = _rows(model.graph.inputs, "input"), _rows(model.graph.outputs, "output")
     lowered = lower(model, mode == "saturate")
     dumps = {o.onnx: ir.DataType[o.dtype] for o in lowered.outputs}

@@ -31,7 +31,7 @@ class Session:
     def __init__(self, folder: Path, meta: Mapping[str, Any], threads: int, cache_hit: bool, started: float) -> None:
         self.inputs = tuple(_tensor(row) for row in meta["inputs"])
         self.outputs = tuple(_tensor(row) for row in meta["outputs"])
-        self.operators = tuple(_output(row) for row in meta["operators"])
+        self._operators = tuple(_output(row) for row in meta["operators"])
         steps = tuple(_step(row) for row in meta["steps"])
         size = sum(size for name, size in meta["files"].items() if name.endswith(".weights"))
         self._executor = Executor(folder, steps, meta["own"], threads, size)
@@ -46,6 +46,14 @@ class Session:
             "cache_hit": cache_hit,
             "load_s": time.perf_counter() - started,
         }
+
+    @property
+    def operators(self) -> tuple[Output, ...]:
+        return self._operators
+
+    def fixed_inputs(self) -> tuple[Tensor, ...]:
+        """Inputs with every size known: for a model with gears, those of the largest."""
+        return self.inputs
 
     def run(
         self, inputs: Inputs, dump: PathLike[str] | str | bool | None = None, dump_format: str = "npy"

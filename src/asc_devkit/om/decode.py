@@ -13,6 +13,7 @@ from asc_devkit.ge.desc import (
     ENGINE,
     GE_DOMAIN,
     IMPL_MODE,
+    MAX_BYTES,
     MEMBERS,
     ORIGIN_OPS,
     ORIGIN_TENSOR,
@@ -21,9 +22,9 @@ from asc_devkit.ge.desc import (
     TensorDesc,
 )
 from asc_devkit.ge.proto import ge_ir_pb2 as pb
-from asc_devkit.om import attributes
+from asc_devkit.om import attributes, mbatch
 from asc_devkit.om.container import broken
-from asc_devkit.om.encode import BODIES, ENGINE_ATTR, OPSETS, OUTER, TYPE
+from asc_devkit.om.encode import BODIES, ENGINE_ATTR, LARGEST, OPSETS, OUTER, TYPE
 from asc_devkit.ops.catalogue import CANONICAL_OPSET
 
 ReadWeight = Callable[[str, pb.TensorDescriptor], ir.TensorProtocol]
@@ -35,8 +36,8 @@ _NODE_FACTS = frozenset(
 )  # fmt: skip
 
 
-def to_ir(model: pb.ModelDef, read_weight: ReadWeight) -> ir.Model:
-    """Rebuild the graph. ``read_weight`` gives the (lazy) tensor of a Const's description.
+def to_ir(model: pb.ModelDef, read_weight: ReadWeight, gear: int | None = None) -> ir.Model:
+    """Rebuild the graph, or that of one gear. ``read_weight`` gives the (lazy) tensor of a Const's description.
 
     Raises ``AscError`` for references that lead nowhere, cycles, and bodies that are missing, shared or nested too
     deeply.
@@ -44,10 +45,53 @@ def to_ir(model: pb.ModelDef, read_weight: ReadWeight) -> ir.Model:
     if not model.graph:
         raise broken("it has no graph")
     graphs = {graph.name: graph for graph in model.graph[1:]}
-    made = _Decoder(graphs, read_weight).graph(model.graph[0], {}, 0)
+    decoder = _Decoder(graphs, read_weight)
+    if gear is None:
+        made = decoder.graph(model.graph[0], {}, 0)
+    else:
+        op = case_of(model)
+        if op is None or not 0 <= gear < len(op.subgraph_name) or op.subgraph_name[gear] not in graphs:
+            raise broken(f"it has no graph for gear {gear}")
+        made = decoder.graph(graphs.pop(op.subgraph_name[gear]), {}, 0, mbatch.suffix(gear))
     result = ir.Model(made, ir_version=10)
     made.opset_imports.update({"": CANONICAL_OPSET, **_opsets(model), GE_DOMAIN: 1})
     return result
+
+
+def case_of(model: pb.ModelDef) -> pb.OpDef | None:
+    """The operator that chooses the gear; None for static models."""
+    root = model.graph[0].op if model.graph else ()
+    found = next((op for op in root if op.type == "Case" and mbatch.COUNT in op.attr), None)
+    if found is not None and len(found.subgraph_name) > mbatch.MAX_GEARS:
+        raise broken(f"it has {len(found.subgraph_name)} gears, more than {mbatch.MAX_GEARS}")
+    return found
+
+
+def gears_of(model: pb.ModelDef) -> tuple[dict[str, tuple[int, ...]], ...]:
+    """Input shapes by name of each gear; empty for static models."""
+    op = case_of(model)
+    if op is None:
+        return ()
+    names = {_position(o): o.name for o in model.graph[0].op if o.type in ("Data", "AnnData")}
+    graphs = {graph.name: graph for graph in model.graph[1:]}
+    found = []
+    for body in op.subgraph_name:
+        if body not in graphs:
+            raise broken(f"the graph {body} of a gear is missing")
+        shapes = {}
+        for data in graphs[body].op:
+            if data.type in ("Data", "AnnData") and data.output_desc and OUTER not in data.attr:
+                name = names.get(_position(data), "")
+                shapes[name] = tuple(data.output_desc[0].shape.dim)
+        found.append(dict(sorted(shapes.items())))
+    return tuple(found)
+
+
+def _position(op: pb.OpDef) -> int:
+    """Which input a Data operator is: of the model, or of the Case whose branch it is in."""
+    if mbatch.PARENT in op.attr:
+        return op.attr[mbatch.PARENT].i - 1
+    return op.attr["index"].i if "index" in op.attr else 0
 
 
 def layout_of(desc: pb.TensorDescriptor) -> TensorDesc | None:
@@ -66,8 +110,8 @@ class _Decoder:
     def __init__(self, graphs: dict[str, pb.GraphDef], read_weight: ReadWeight) -> None:
         self.graphs, self.read_weight = graphs, read_weight
 
-    def graph(self, source: pb.GraphDef, outer: Mapping[str, ir.Value], depth: int) -> ir.Graph:
-        """``outer``: values of enclosing graphs by name, for bodies that capture them."""
+    def graph(self, source: pb.GraphDef, outer: Mapping[str, ir.Value], depth: int, suffix: str = "") -> ir.Graph:
+        """``outer``: values of enclosing graphs by name, for bodies that capture them; ``suffix``: of a gear's names."""
         if depth > MAX_DEPTH:
             raise broken("its sub-graphs are nested too deeply")
         places: dict[str, ir.Value | None] = {}
@@ -96,7 +140,8 @@ class _Decoder:
                     continue
                 value = self._value(op)
                 place(value, op, 0)
-                inputs.append((op.attr["index"].i if "index" in op.attr else len(inputs), value))
+                known = "index" in op.attr or mbatch.PARENT in op.attr
+                inputs.append((_position(op) if known else len(inputs), value))
             elif op.type in ("Const", "Constant"):
                 value = self._const(op)
                 place(value, op, 0)
@@ -105,6 +150,7 @@ class _Decoder:
                 outputs += [v for v in (self._input(op, text, places) for text in op.input) if v is not None]
             else:
                 node = self._node(op, places, scope, depth)
+                node.name = op.name.removesuffix(suffix)
                 nodes.append(node)
                 for index, value in enumerate(node.outputs):
                     place(value, op, index)
@@ -154,10 +200,14 @@ class _Decoder:
             domain = "" if domain == "ai.onnx" else domain
         found = [attributes.decode(key, op.attr[key]) for key in sorted(op.attr) if key not in _NODE_FACTS]
         attrs = [a for a in found if a is not None]
-        for name, body in zip(_texts(op, BODIES), op.subgraph_name, strict=False):
+        gears = kind == "Case" and mbatch.COUNT in op.attr
+        names = [f"{mbatch.BRANCH}{i}" for i in range(len(op.subgraph_name))] if gears else _texts(op, BODIES)
+        for index, (name, body) in enumerate(zip(names, op.subgraph_name, strict=False)):
             if body not in self.graphs:
                 raise broken(f"operator {op.name} has the body {body}, which is missing or another's too")
-            made = self.graph(self.graphs.pop(body), {} if name == MEMBERS else scope, depth + 1)
+            closed = gears or name == MEMBERS
+            ending = mbatch.suffix(index) if gears else ""
+            made = self.graph(self.graphs.pop(body), {} if closed else scope, depth + 1, ending)
             if name == MEMBERS and (len(made.inputs), len(made.outputs)) != (len(inputs), len(op.output_desc)):
                 raise broken(f"the fused operator {op.name} and its members differ in inputs or outputs")
             attrs.append(ir.AttrGraph(name, made))
@@ -236,6 +286,8 @@ def _describe(value: ir.Value, desc: pb.TensorDescriptor) -> None:
     layout = layout_of(desc)
     if layout is not None:
         value.meta[DESC] = layout
+    if LARGEST in desc.attr:
+        value.meta[MAX_BYTES] = max(desc.attr[LARGEST].i, 0)
     if "_origin_tensor" in desc.attr:
         value.meta[ORIGIN_TENSOR] = desc.attr["_origin_tensor"].s.decode("utf-8", "replace")
 

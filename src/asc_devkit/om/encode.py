@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import onnx_ir as ir
 
 from asc_devkit.ge import dtypes
@@ -14,6 +16,7 @@ from asc_devkit.ge.desc import (
     ENGINE,
     GE_DOMAIN,
     IMPL_MODE,
+    MAX_BYTES,
     MEMBERS,
     ORIGIN_OPS,
     ORIGIN_TENSOR,
@@ -23,33 +26,46 @@ from asc_devkit.ge.desc import (
 )
 from asc_devkit.ge.formats import PLAIN
 from asc_devkit.ge.proto import ge_ir_pb2 as pb
-from asc_devkit.om import attributes
+from asc_devkit.om import attributes, mbatch
 
 POOL_ALIGN: Final = 512
 ENGINE_ATTR: Final = "_asc_engine"
 OUTER: Final = "_outer_tensor"  # attribute of a Data node in a body: the outer value it stands for
 BODIES: Final = "_subgraph_attrs"  # names of the IR attributes that hold the sub-graphs, in order
 OPSETS: Final = "asc_onnx_opsets"  # ModelDef attribute: "domain:version" of the domains host operators come from
+LARGEST: Final = "_asc_max_bytes"  # attribute of a description: bytes of the value in the largest gear
 TYPE: Final = "_onnx_type"  # attribute of a description: a type that GE has no word for (sequences, 4-bit floats, ...)
 _L: Final = pb.AttrDef.ListValue
 
 
 @dataclass(frozen=True)
 class MemoryLayout:
-    """Where values lie in device memory: byte offset and size by value name, and the totals."""
+    """Where values lie in device memory: byte offset and size by value name, and the totals.
+
+    ``gears`` has the places of each gear's own graph, which share the memory: one gear runs at a time.
+    """
 
     offsets: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     memory_size: int = 0
     workspace_size: int = 0
+    gears: tuple[Mapping[str, tuple[int, int]], ...] = ()
 
     @classmethod
-    def from_plan(cls, plan: Any) -> MemoryLayout:
-        """From ``perf.memory.MemoryPlan`` (blocks with name, offset, size; feature and workspace bytes)."""
+    def from_plan(cls, plan: Any, gears: Sequence[Any] = ()) -> MemoryLayout:
+        """From ``perf.memory.MemoryPlan`` (blocks with name, offset, size; feature and workspace bytes).
+
+        ``gears``: the plans of all gears, ``plan`` being that of the largest.
+        """
         return cls(
-            {b.name: (b.offset, b.size) for b in plan.blocks},
+            _places(plan),
             plan.feature_bytes + plan.workspace_bytes,
             plan.workspace_bytes,
+            tuple(_places(gear) for gear in gears),
         )
+
+
+def _places(plan: Any) -> dict[str, tuple[int, int]]:
+    return {b.name: (b.offset, b.size) for b in plan.blocks}
 
 
 @dataclass(frozen=True)
@@ -73,8 +89,9 @@ class Place(NamedTuple):
 class _Unique:
     """Hands out names that differ: the wanted one, or that with a number behind it when it is taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, suffix: str = "") -> None:
         self._taken: dict[str, int] = {}
+        self._suffix = suffix
 
     def __call__(self, wanted: str) -> str:
         name, number = wanted, self._taken.get(wanted, 0)
@@ -83,7 +100,7 @@ class _Unique:
             name = f"{wanted}_{number + 1}"
         self._taken[wanted] = number
         self._taken.setdefault(name, 0)
-        return name
+        return name + self._suffix
 
 
 def tensor_size(desc_bytes: int) -> int:
@@ -102,8 +119,10 @@ def storage(value: ir.Value) -> tuple[int, ...] | None:
 
 
 def value_bytes(value: ir.Value) -> int:
-    """Bytes of the stored tensor; 0 when the shape or type is unknown or has no fixed size."""
+    """Bytes of the stored tensor, of the largest gear where gears differ; 0 when unknown or without fixed size."""
     shape = storage(value)
+    if shape is None and isinstance(most := value.meta.get(MAX_BYTES), int):
+        return most
     if shape is None or value.dtype is None or value.dtype == ir.DataType.STRING:
         return 0
     count = 1
@@ -123,23 +142,29 @@ class Encoder:
         self._graph_name = _Unique()
         self._offsets = memory.offsets
         self._described: dict[ir.Value, pb.TensorDescriptor] = {}
+        self._shared: dict[bytes, int] | None = None  # places in the pool by content, for models with gears
 
     def root(self, graph: ir.Graph, name: str) -> pb.GraphDef:
         """Encode the root graph (and its bodies behind it)."""
         made = pb.GraphDef(name=self._graph_name(name))
         self.graphs.append(made)
+        if mbatch.case(graph) is not None:
+            self._shared = {}
         self._graph(graph, made, {})
         return made
 
-    def _graph(self, graph: ir.Graph, out: pb.GraphDef, outer: Mapping[ir.Value, str]) -> None:
-        """Fill ``out``; ``outer`` maps values of enclosing graphs to their names, for captured values."""
-        name = _Unique()  # inputs come first, then nodes, so that these keep the names they have
+    def _graph(self, graph: ir.Graph, out: pb.GraphDef, outer: Mapping[ir.Value, str], suffix: str = "") -> None:
+        """Fill ``out``; ``outer`` maps values of enclosing graphs to their names, for captured values.
+
+        ``suffix`` ends the names of all operators.
+        """
+        name = _Unique(suffix)  # inputs come first, then nodes, so that these keep the names they have
         inputs = [name(value.name or "data") for value in graph.inputs]
         nodes = [name(node.name or node.op_type) for node in graph]
         places: dict[ir.Value, Place] = {}
         scope = dict(outer)
         for index, value in enumerate(graph.inputs):
-            op = self._data(out, value, inputs[index], index)
+            op = self._data(out, value, inputs[index], index, suffix)
             out.input.append(f"{op.name}:0")
             places[value] = Place(op.name, 0, op.output_i[0], op.name)
         for value in self._captured(graph, outer):
@@ -170,14 +195,16 @@ class Encoder:
         found.update((v, None) for v in graph.outputs if v in outer)
         return list(found)
 
-    def _data(self, out: pb.GraphDef, value: ir.Value, name: str, index: int) -> pb.OpDef:
+    def _data(self, out: pb.GraphDef, value: ir.Value, name: str, index: int, suffix: str = "") -> pb.OpDef:
         op = out.op.add(name=name, type="Data")
         if index >= 0:
             op.attr["index"].i = index
         desc = op.output_desc.add()
         self._desc(value, desc)
         if index >= 0:
-            desc.name = name  # a group may be handed the same value twice: its inputs still need two names
+            desc.name = name.removesuffix(
+                suffix
+            )  # a group may be handed the same value twice: its inputs still need two names
         op.input_desc.add().CopyFrom(desc)
         op.output_i.append(self._address(value))
         return op
@@ -198,11 +225,22 @@ class Encoder:
         size = value_bytes(value)
         stored.desc.CopyFrom(desc)
         stored.desc.weight_size = size
-        stored.desc.data_offset = self.pool
-        op.output_i.append(self.memory.memory_size + self.pool)
-        self.weights.append(Weight(value, self.pool, size))
-        self.pool += -(-size // POOL_ALIGN) * POOL_ALIGN
+        offset = self._place(value, size)
+        stored.desc.data_offset = offset
+        op.output_i.append(self.memory.memory_size + offset)
         return op
+
+    def _place(self, value: ir.Value, size: int) -> int:
+        """Offset of a constant in the pool; gears that need the same bytes in the same layout share them."""
+        if self._shared is not None:
+            key = _content(value)
+            if key in self._shared:
+                return self._shared[key]
+            self._shared[key] = self.pool
+        offset = self.pool
+        self.weights.append(Weight(value, offset, size))
+        self.pool += -(-size // POOL_ALIGN) * POOL_ALIGN
+        return offset
 
     def _node(
         self, node: ir.Node, op: pb.OpDef, places: Mapping[ir.Value, Place], scope: Mapping[ir.Value, str]
@@ -245,19 +283,35 @@ class Encoder:
 
     def _bodies(self, node: ir.Node, op: pb.OpDef, scope: Mapping[ir.Value, str]) -> None:
         names: list[str] = []
-        offsets, self._offsets = self._offsets, {}  # the plan places values of the root graph only
+        offsets, self._offsets = self._offsets, {}  # the plan places values of the root graph and of gears only
+        gears = mbatch.is_case(node)
         for attribute in node.attributes.values():
             if attribute.type != ir.AttributeType.GRAPH:
                 continue
             body = attribute.as_graph()
             made = pb.GraphDef(name=self._graph_name(f"{op.name}/{attribute.name}"))
             self.graphs.append(made)
-            self._graph(body, made, {} if attribute.name == MEMBERS else scope)
+            if gears:
+                self._gear(body, made, len(names))
+            else:
+                self._graph(body, made, {} if attribute.name == MEMBERS else scope)
             op.subgraph_name.append(made.name)
             names.append(attribute.name)
         self._offsets = offsets
         if names:
             _strings(op, BODIES, names)
+
+    def _gear(self, graph: ir.Graph, out: pb.GraphDef, index: int) -> None:
+        places = self.memory.gears
+        self._offsets = places[index] if index < len(places) else {}
+        self._graph(graph, out, {}, mbatch.suffix(index))
+        self._offsets = {}
+        for op in out.op:
+            if op.type == "Data":
+                op.attr[mbatch.PARENT].i = op.attr["index"].i + 1  # the Case's first input is the gear's number
+            elif op.type == "NetOutput":
+                for port, desc in enumerate(op.input_desc):
+                    desc.attr[mbatch.PARENT].i = port
 
     def _net_output(self, graph: ir.Graph, op: pb.OpDef, out: pb.GraphDef, places: Mapping[ir.Value, Place]) -> None:
         for index, value in enumerate(graph.outputs):
@@ -270,6 +324,14 @@ class Encoder:
             made = self._described[value] = pb.TensorDescriptor()
             _describe(value, made)
         out.CopyFrom(made)
+
+
+def _content(value: ir.Value) -> bytes:
+    """What decides the bytes of a constant in the pool: its elements, type and layout."""
+    assert value.const_value is not None
+    array = np.ascontiguousarray(value.const_value.numpy())
+    facts = repr((value.dtype, value.meta.get(DESC), array.dtype, array.shape)).encode()
+    return blake2b(array.reshape(-1).view(np.uint8).data, digest_size=32, key=blake2b(facts).digest()).digest()
 
 
 def _describe(value: ir.Value, out: pb.TensorDescriptor) -> None:
@@ -290,6 +352,9 @@ def _describe(value: ir.Value, out: pb.TensorDescriptor) -> None:
         out.shape.dim.extend(d if isinstance(d, int) else -1 for d in value.shape)
     else:
         out.shape.dim.append(-2)
+    if stored is None and MAX_BYTES in value.meta:
+        out.size = tensor_size(value_bytes(value))
+        out.attr[LARGEST].i = value_bytes(value)
     if isinstance(desc, TensorDesc):
         out.layout = f"{desc.format}:{desc.groups}" if desc.groups > 1 else desc.format
         out.attr["origin_format"].s = desc.origin_format.encode()

@@ -23,7 +23,7 @@ from asc_devkit.ge.proto import ge_ir_pb2 as pb
 from asc_devkit.ge.proto import task_pb2
 from asc_devkit.om import attr_compression, attributes, container, inout
 from asc_devkit.om.container import Header, Part, Partition, broken
-from asc_devkit.om.decode import layout_of, to_ir
+from asc_devkit.om.decode import gears_of, layout_of, to_ir
 
 MAX_GROUPS: Final = 1 << 20
 MAX_MESSAGE: Final = (1 << 31) - 1  # protobuf reads no more
@@ -86,8 +86,15 @@ class OmFile:
         """ModelDef attributes as Python values (soc_version, memory_size, atc_cmdline, ...)."""
         return {key: attributes.python_value(self.model_def.attr[key]) for key in sorted(self.model_def.attr)}
 
-    def to_ir(self) -> ir.Model:
-        """The graph as IR. Weights are views of the file (plain formats) or converted back when asked for.
+    @cached_property
+    def gears(self) -> tuple[dict[str, tuple[int, ...]], ...]:
+        """Input shapes by name for each gear of a model that was converted for several; empty for static models."""
+        return gears_of(self.model_def)
+
+    def to_ir(self, gear: int | None = None) -> ir.Model:
+        """The graph as IR, or with ``gear`` the static graph of one gear.
+
+        Weights are views of the file (plain formats) or converted back when asked for.
 
         Raises ``AscError`` for every inconsistency, and for several models in one file (dynamic shapes).
         """
@@ -99,7 +106,7 @@ class OmFile:
                     fix="Convert with fixed --input_shape.",
                 )
             )
-        return to_ir(self.model_def, self._weight)
+        return to_ir(self.model_def, self._weight, gear)
 
     def _weight(self, name: str, desc: pb.TensorDescriptor) -> ir.TensorProtocol:
         row = dtypes.of_proto(desc.dtype)

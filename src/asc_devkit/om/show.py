@@ -7,7 +7,9 @@ from typing import Any
 
 from google.protobuf import json_format
 
+from asc_devkit.ge.proto import ge_ir_pb2 as pb
 from asc_devkit.om.container import Part
+from asc_devkit.om.decode import case_of
 from asc_devkit.om.encode import ENGINE_ATTR
 from asc_devkit.om.reader import OmFile
 
@@ -20,8 +22,7 @@ def to_json(model: OmFile) -> str:
 def summary(model: OmFile) -> dict[str, Any]:
     """Header, partitions, inputs, outputs, attributes and operator counts as plain data."""
     names = {int(p): p.name for p in Part}
-    root = model.model_def.graph[0] if model.model_def.graph else None
-    counts = Counter(op.type for op in root.op) if root is not None else Counter()
+    counts = Counter(op.type for graph in _executed(model) for op in graph.op)
     return {
         "path": str(model.path),
         "bytes": len(model.data),
@@ -33,16 +34,25 @@ def summary(model: OmFile) -> dict[str, Any]:
         "inputs": [_tensor(t) for t in model.inputs],
         "outputs": [_tensor(t) for t in model.outputs],
         "attributes": {k: v for k, v in model.attrs.items() if not k.startswith("attr_")},
+        "gears": [{name: list(shape) for name, shape in gear.items()} for gear in model.gears],
         "operators": dict(counts.most_common()),
-        "fused": sum(1 for op in root.op if op.subgraph_name) if root is not None else 0,
+        "fused": sum(1 for graph in _executed(model) for op in graph.op if op.subgraph_name and op.type != "Case"),
         "weight_bytes": len(model.weights),
     }
 
 
+def _executed(model: OmFile) -> list[pb.GraphDef]:
+    """The root graph and, of a model with gears, the graphs of all of them."""
+    graphs = list(model.model_def.graph)
+    chooser = case_of(model.model_def)
+    names = set(chooser.subgraph_name) if chooser is not None else set()
+    return graphs[:1] + [graph for graph in graphs[1:] if graph.name in names]
+
+
 def operators(model: OmFile) -> list[dict[str, Any]]:
-    """One row per operator of the root graph: name, type, engine, first output, the user's nodes it stands for."""
+    """One row per operator of the root graph and of gears: name, type, engine, first output, the user's nodes."""
     rows = []
-    for op in model.model_def.graph[0].op if model.model_def.graph else ():
+    for op in (op for graph in _executed(model) for op in graph.op):
         if op.type in ("Data", "Const", "Constant", "NetOutput"):
             continue
         desc = op.output_desc[0] if op.output_desc else None

@@ -17,7 +17,7 @@ from asc_devkit.ge.formats import PLAIN, Format
 from asc_devkit.ge.layout import to_storage
 from asc_devkit.ge.proto import ge_ir_pb2 as pb
 from asc_devkit.ge.proto import task_pb2
-from asc_devkit.om import attr_compression, container, inout
+from asc_devkit.om import attr_compression, container, inout, mbatch
 from asc_devkit.om.container import Part
 from asc_devkit.om.encode import ENGINE_ATTR, OPSETS, Encoder, MemoryLayout, Weight, value_bytes
 
@@ -55,7 +55,7 @@ def write(path: str | PathLike[str], model: ir.Model, info: ModelInfo, memory: M
     root = encoder.root(model.graph, name)
     definition = pb.ModelDef(name=name, version=1, custom_version="")
     definition.graph.extend(encoder.graphs)
-    tasks = _tasks(root, memory, encoder.pool).SerializeToString(deterministic=True)
+    tasks = _tasks(_executed(root, encoder), memory, encoder.pool).SerializeToString(deterministic=True)
     _attributes(definition, info, memory, encoder, len(tasks))
     opsets = {"": ops.CANONICAL_OPSET, **model.graph.opset_imports}
     listed = sorted(f"{domain or 'ai.onnx'}:{version}" for domain, version in opsets.items() if domain != GE_DOMAIN)
@@ -143,7 +143,13 @@ def _attributes(
     attrs["attr_model_out_nodes_name"].list.val_type = _L.VT_LIST_STRING
 
 
-def _tasks(graph: pb.GraphDef, memory: MemoryLayout, weight_size: int) -> task_pb2.ModelTaskDef:
+def _executed(root: pb.GraphDef, encoder: Encoder) -> list[pb.GraphDef]:
+    """The root graph and those of the gears."""
+    gears = {name for op in root.op if op.type == "Case" and mbatch.COUNT in op.attr for name in op.subgraph_name}
+    return [root, *(graph for graph in encoder.graphs if graph.name in gears)]
+
+
+def _tasks(graphs: list[pb.GraphDef], memory: MemoryLayout, weight_size: int) -> task_pb2.ModelTaskDef:
     """One task description per device operator. Kernels are not compiled: no binary, no arguments, no block number."""
     made = task_pb2.ModelTaskDef(
         version="1",
@@ -154,7 +160,7 @@ def _tasks(graph: pb.GraphDef, memory: MemoryLayout, weight_size: int) -> task_p
         weight_addr=BASE_ADDRESS + memory.memory_size,
         batch_num=1,
     )
-    for op in graph.op:
+    for op in (op for graph in graphs for op in graph.op):
         kernel = _KERNELS.get(op.attr[ENGINE_ATTR].s.decode() if ENGINE_ATTR in op.attr else "")
         if kernel is None:
             continue
@@ -172,12 +178,24 @@ def _tasks(graph: pb.GraphDef, memory: MemoryLayout, weight_size: int) -> task_p
 def _in_out(graph: ir.Graph) -> inout.InOut:
     inputs = tuple(_info(value, value.name or "") for value in graph.inputs)
     outputs = []
-    for value in graph.outputs:
+    chooser = mbatch.case(graph)
+    named = graph.outputs if chooser is None else mbatch.branches(chooser)[0].outputs
+    for result, value in zip(graph.outputs, named, strict=True):
         producer = value.producer()
         op = producer.name if producer is not None else value.name
         name = value.meta.get(ORIGIN_TENSOR, value.name) if producer is None else value.name
-        outputs.append(_info(value, f"{op}:{value.index() or 0}:{name}"))
-    return inout.InOut(inputs=inputs, outputs=tuple(outputs))
+        outputs.append(_info(result, f"{op}:{value.index() or 0}:{name}"))
+    if chooser is None:
+        return inout.InOut(inputs=inputs, outputs=tuple(outputs))
+    gears = mbatch.gears(chooser)
+    return inout.InOut(
+        inputs=inputs,
+        outputs=tuple(outputs),
+        batch_gears=tuple(row[0] for row in gears.values if row) if gears.kind == mbatch.BATCH else (),
+        image_gears=gears.values if gears.kind == mbatch.IMAGE else (),
+        dim_gears=gears.values if gears.kind == mbatch.DIMS else (),
+        user_order=gears.order,
+    )
 
 
 def _info(value: ir.Value, name: str) -> inout.TensorInfo:

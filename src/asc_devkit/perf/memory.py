@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge.desc import GE_DOMAIN
+from asc_devkit.om import mbatch
 from asc_devkit.perf.lifetimes import ALIGN, Lifetimes, aligned, graphs, value_bytes
 from asc_devkit.perf.placement import Block, place, side_by_side
 from asc_devkit.soc import Soc
@@ -78,11 +79,12 @@ def _gib(size: int) -> str:
 
 
 def plan(model: ir.Model, soc: Soc, *, reuse: bool = True) -> MemoryPlan:
-    """Lay the GE graph's values out; ``reuse=False`` gives every value memory of its own.
+    """Lay the GE graph's values out, with gears those of the largest; ``reuse=False`` gives every value memory of its own.
 
     Best fit over the free gaps, in the order of first use. Inputs live from the start, outputs to the end.
     """
-    graph = model.graph
+    gear = mbatch.largest(model)
+    graph = model.graph if gear is None else gear[1].graph
     nodes = list(graph)
     lives = Lifetimes(graph, nodes)
     fit = place if reuse else side_by_side

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from asc_devkit import ops
 from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, MEMBERS, Engine
+from asc_devkit.om import mbatch
 from asc_devkit.ops.catalogue import Cost
 from asc_devkit.perf import contraction, movement, rates, vector
 from asc_devkit.perf.coefficients import interval
@@ -48,15 +49,17 @@ def estimate(model: ir.Model, soc: Soc, *, inputs_in_l2: bool = False) -> Estima
     First uses of weights and model inputs come from device memory; what an operator wrote is found in L2 by its
     readers while it fits. ``inputs_in_l2`` starts with model inputs and weights in L2 (as in a training step, where
     a producer just wrote them). Unknown dimensions count as 1 and are named in the note.
+    A model with gears is priced at its largest gear, as a note says.
     """
     walk = _Walk(rates.of(soc.name), inputs_in_l2)
-    walk.graph(model.graph)
+    gear = mbatch.largest(model)
+    walk.graph(model.graph if gear is None else gear[1].graph)
     return Estimate(
         soc=soc.name,
         operators=tuple(walk.times),
         gap_us=walk.rates.k.gap_us,
         borrowed=dict(walk.rates.borrowed),
-        notes=tuple(walk.notes()),
+        notes=(*walk.notes(), *([] if gear is None else [f"of gear {gear[0]}, the largest"])),
     )
 
 
