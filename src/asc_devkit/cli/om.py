@@ -48,7 +48,9 @@ def show(model: Path, nodes: bool, as_json: bool) -> None:
     )
     for kind in ("inputs", "outputs"):
         for index, tensor in enumerate(facts[kind]):
-            console.print(_printable(f"  {kind[:-1]} {index}: {tensor['name']}  {tensor['dtype']} {tensor['shape']}"))
+            stored = f", to be fed as {tensor['buffer_shape']}" if "buffer_shape" in tensor else ""
+            line = f"  {kind[:-1]} {index}: {tensor['name']}  {tensor['dtype']} {tensor['shape']}{stored}"
+            console.print(_printable(line))
     for key, value in facts["attributes"].items():
         text = _printable(f"  {key}: {value}")
         console.print(text if len(text) <= LONGEST else text[:LONGEST] + "...")
