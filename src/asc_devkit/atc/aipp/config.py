@@ -5,6 +5,7 @@ Source: public ATC manual (AIPP, configuration file template and its constraints
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -121,10 +122,10 @@ class Aipp:
         return cls(**given)
 
 
-def from_message(message: Any, place: str, problems: list[Problem]) -> Aipp | None:
+def from_message(message: Any, place: str, problems: list[Problem], mistaken: Collection[str] = ()) -> Aipp | None:
     """``Aipp`` from the parsed message; None, and the problems added, when it does not obey the manual.
 
-    ``place`` says where it stands, for example ``aipp_op 1 (line 3)``.
+    ``place`` says where it stands. ``mistaken`` fields could not be read and are not reported as missing, too.
     """
     found: list[Problem] = []
 
@@ -132,11 +133,12 @@ def from_message(message: Any, place: str, problems: list[Problem]) -> Aipp | No
         found.append(invalid(f"{place}: {what}", fix, names))
 
     if not message.HasField("aipp_mode"):
-        say("aipp_mode is missing", "Add aipp_mode: static.", "aipp_mode")
+        if "aipp_mode" not in mistaken:
+            say("aipp_mode is missing", "Add aipp_mode: static.", "aipp_mode")
     elif message.aipp_mode == message.dynamic:
         problems.append(_dynamic(place))
         return None
-    if not message.HasField("input_format"):
+    if not message.HasField("input_format") and "input_format" not in mistaken:
         say("input_format is missing", f"Add input_format: with one of {', '.join(PICTURES)}.", "input_format")
     for field, value in message.ListFields():
         _check_range(field.name, value, say)

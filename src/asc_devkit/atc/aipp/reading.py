@@ -19,6 +19,7 @@ MAX_PROBLEMS: Final = 40
 MAX_OPS: Final = 64
 _FIELDS: Final = [f.name for f in aipp_pb2.AippOp.DESCRIPTOR.fields]
 _PAIR: Final = re.compile(r"""\w+\s*(?::\s*("[^"]*"|'[^']*'|[^\s,;{}#]+))?[,;]?""")
+_WIDE: Final = "：，；｛｝“”"
 _OP: Final = re.compile(r"^[^#\n]*?\baipp_op\b", re.M)
 
 
@@ -27,6 +28,7 @@ def load(path: Path) -> list[Aipp]:
     text = _text(path)
     problems: list[Problem] = []
     file = _parse(text, path.name, problems)
+    mistaken = {name for problem in problems for name in problem.nodes}
     lines = [text.count("\n", 0, match.end()) + 1 for match in _OP.finditer(text)]
     found: list[Aipp] = []
     if not file.aipp_op and not problems:
@@ -35,7 +37,7 @@ def load(path: Path) -> list[Aipp]:
         raise AscError(invalid(f"{path} has {len(file.aipp_op)} aipp_op, more than {MAX_OPS}"))
     for index, message in enumerate(file.aipp_op):
         where = f", line {lines[index]}" if len(lines) == len(file.aipp_op) else ""
-        made = from_message(message, f"aipp_op {index + 1} of {path.name}{where}", problems)
+        made = from_message(message, f"aipp_op {index + 1} of {path.name}{where}", problems, mistaken)
         if made is not None:
             found.append(made)
     if problems:
@@ -73,7 +75,8 @@ def _parse(text: str, name: str, problems: list[Problem]) -> aipp_pb2.AippFile:
         except text_format.ParseError as error:
             line, column = error.GetLine() or 1, error.GetColumn() or 1
             pair = _pair_at(text, line, column)
-            problems.append(_mistake(str(error), name, line, pair.group() if pair else ""))
+            written = text.split("\n")[line - 1] if line <= text.count("\n") + 1 else ""
+            problems.append(_mistake(str(error), name, line, pair.group() if pair else "", written))
             if pair is None or not pair.group(1):  # a block or stray sign: blanking it would only shift the mistake
                 return aipp_pb2.AippFile()
             text = text[: pair.start()] + " " * len(pair.group()) + text[pair.end() :]
@@ -94,7 +97,7 @@ def _pair_at(text: str, line: int, column: int) -> re.Match[str] | None:
     return None
 
 
-def _mistake(message: str, file: str, line: int, pair: str) -> Problem:
+def _mistake(message: str, file: str, line: int, pair: str, written: str) -> Problem:
     name = re.match(r"\w*", pair).group()  # type: ignore[union-attr]
     value = pair.partition(":")[2].strip(" ,;")
     place = f"{file}, line {line}"
@@ -118,5 +121,8 @@ def _mistake(message: str, file: str, line: int, pair: str) -> Problem:
         what = f"{name} is {value}, which is too large"
     else:
         what = message.split(": ", 1)[-1].rsplit("': ", 1)[-1].strip().rstrip(".")
+        wide = sorted(set(written.partition("#")[0]) & set(_WIDE))
         fix = "The file is protobuf text: aipp_op { name: value ... }, comments behind #."
+        if wide:
+            fix = f"Type the plain sign instead of the full-width {' '.join(wide)}."
     return invalid(f"{place}: {what}", fix, (name or place,))
