@@ -9,10 +9,10 @@ import pytest
 from google.protobuf.descriptor import Descriptor
 
 from asc_devkit.ge import proto
-from asc_devkit.ge.proto import ge_ir_pb2, task_pb2
+from asc_devkit.ge.proto import aipp_pb2, ge_ir_pb2, task_pb2
 
 FOLDER = Path(proto.__file__).parent
-FIELD = re.compile(r"^\s*(?:repeated\s+)?(?:map<[^>]+>|[\w.]+)\s+(\w+)\s*=\s*(\d+);", re.M)
+FIELD = re.compile(r"^\s*(?:(?:repeated|optional)\s+)?(?:map<[^>]+>|[\w.]+)\s+(\w+)\s*=\s*(\d+);", re.M)
 
 
 def _compiled(messages: dict[str, Descriptor]) -> set[tuple[str, int]]:
@@ -24,7 +24,9 @@ def _compiled(messages: dict[str, Descriptor]) -> set[tuple[str, int]]:
     return found
 
 
-@pytest.mark.parametrize(("text", "module"), [("ge_ir.proto", ge_ir_pb2), ("task.proto", task_pb2)])
+@pytest.mark.parametrize(
+    ("text", "module"), [("ge_ir.proto", ge_ir_pb2), ("task.proto", task_pb2), ("aipp.proto", aipp_pb2)]
+)
 def test_field_names_and_numbers_match_the_text(text: str, module: object) -> None:
     source = (FOLDER / text).read_text()
     source = re.sub(r"enum \w+ \{[^}]*\}", "", source)

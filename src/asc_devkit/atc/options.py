@@ -58,6 +58,7 @@ class Options:
     output_type: str = ""
     out_nodes: str = ""
     input_fp16_nodes: str = ""
+    insert_op_conf: Path | None = None
     log: str = "null"
     debug_dir: Path | None = None
     fusion_switch_file: Path | None = None
@@ -164,6 +165,7 @@ def from_flags(flags: Mapping[str, str], command_line: str = "") -> Options:
         output_type=flags.get("output_type", ""),
         out_nodes=flags.get("out_nodes", ""),
         input_fp16_nodes=fp16,
+        insert_op_conf=Path(flags["insert_op_conf"]) if flags.get("insert_op_conf") else None,
         log=flags.get("log", "null"),
         debug_dir=Path(flags["debug_dir"]) if flags.get("debug_dir") else None,
         fusion_switch_file=Path(flags["fusion_switch_file"]) if flags.get("fusion_switch_file") else None,

@@ -147,6 +147,7 @@ def select(job: Job, log: ConversionLog) -> None:
     graph = job.model.graph
     for node in graph:
         log.debug(f"operator {node.name}: {node.op_type}")
+    _insert_aipp(job, log)
     types = requests.output_types(graph, options.output_type)
     chosen = precision.apply(
         job.model,
@@ -177,6 +178,24 @@ def select(job: Job, log: ConversionLog) -> None:
         f"{chosen.casts} Cast and {laid_out.trans_data} TransData added, {job.counts['fused_groups']} fused groups"
     )
     _dump(job, "select")
+
+
+def _insert_aipp(job: Job, log: ConversionLog) -> None:
+    """Picture preprocessing behind the inputs that --insert_op_conf names."""
+    if job.options.insert_op_conf is None:
+        return
+    from asc_devkit.atc import aipp
+
+    made = aipp.insert(
+        job.model.graph,
+        aipp.load(job.options.insert_op_conf),
+        generation=job.soc.generation,
+        input_format=job.options.input_format,
+        fp16_inputs=[name.strip() for name in job.options.input_fp16_nodes.split(";")],
+    )
+    for name, found in made.items():
+        size = f"{found.src_image_size_w} x {found.src_image_size_h}"
+        log.info(f"AIPP: input {name} takes uint8 {found.input_format} pictures of {size}")
 
 
 def allocate(job: Job, log: ConversionLog) -> None:

@@ -15,6 +15,7 @@ class CheckOptions:
     output: Path = Path("asc_out")
     soc: str = "Ascend310P3"
     input_shape: str = ""
+    insert_op_conf: Path | None = None
     precision_mode: str = "force_fp16"
     data: Path | None = None
     labels: Path | None = None

@@ -18,6 +18,7 @@ from asc_devkit.check import accuracy, verdict
 from asc_devkit.check import data as samples_module
 from asc_devkit.check.labels import load_labels
 from asc_devkit.check.options import CheckOptions
+from asc_devkit.check.pictures import Pictures
 from asc_devkit.check.reference import Reference
 from asc_devkit.check.result import SCHEMA, CheckResult
 from asc_devkit.errors import AscError, Problem
@@ -114,6 +115,7 @@ def _request(options: CheckOptions) -> atc.Options:
         "output": str(options.output / options.model.stem),
         "soc_version": options.soc,
         "input_shape": options.input_shape,
+        "insert_op_conf": str(options.insert_op_conf or ""),
         "precision_mode": options.precision_mode,
         "host_ops": "true" if options.host_ops else "false",
         "check_report": str(options.output / "check_result.json"),
@@ -136,7 +138,8 @@ def _after_conversion(
     report["performance"] = _performance(compiled, converted.soc)
     report["memory"] = _memory(converted)
     tell("run", 0.2)
-    inputs = samples_module.specs(converted.inputs)
+    pictures = Pictures(compiled.graph, converted.inputs)
+    inputs = pictures.specs(samples_module.specs(converted.inputs))
     report["model"]["inputs"] = [{"name": i.name, "dtype": i.dtype.name, "shape": list(i.shape)} for i in inputs]
     if options.data is not None:
         samples = samples_module.load(options.data, inputs, options.samples)
@@ -148,7 +151,7 @@ def _after_conversion(
         report["accuracy"] = accuracy.measure(
             session,
             compiled.graph,
-            Reference(options.model, options.threads),
+            Reference(options.model, options.threads, pictures.prepare),
             samples,
             labels,
             options.threshold,
@@ -159,6 +162,7 @@ def _after_conversion(
     except RuntimeError as error:  # ONNX Runtime refuses the original model or these inputs
         report["accuracy"] = {"error": f"the original model does not run here: {str(error)[:300]}"}
     else:
+        report["accuracy"]["notes"] += pictures.notes
         result.exit_code = 0 if report["accuracy"]["passed"] else 1
     report["environment"]["virtual_npu"] = dict(session.info)
 

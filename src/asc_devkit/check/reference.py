@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,15 @@ Array = np.ndarray[Any, Any]
 
 
 class Reference:
-    """Runs the user's file as it is. ``tensors`` are names that exist in its main graph."""
+    """Runs the user's file as it is. ``tensors`` are names that exist in its main graph.
 
-    def __init__(self, path: Path, threads: int = 0) -> None:
-        self.path, self.threads = path, threads
+    ``prepare``: what to do, by input, with data that only the compiled model takes as they are (pictures for AIPP).
+    """
+
+    def __init__(
+        self, path: Path, threads: int = 0, prepare: Mapping[str, Callable[[Array], Array]] | None = None
+    ) -> None:
+        self.path, self.threads, self.prepare = path, threads, prepare or {}
         self.proto = onnx.load(path, load_external_data=False)
         graph = self.proto.graph
         initial = {t.name for t in graph.initializer}
@@ -40,6 +45,6 @@ class Reference:
 
     def run(self, session: ort.InferenceSession, feeds: dict[str, Array], tensors: Sequence[str]) -> dict[str, Array]:
         """Values of ``tensors`` for one batch."""
-        wanted = [feeds[name] for name in self.inputs]
+        wanted = [self.prepare[name](feeds[name]) if name in self.prepare else feeds[name] for name in self.inputs]
         found = session.run(list(tensors), dict(zip(self.inputs, wanted, strict=True)))
         return {name: np.asarray(value) for name, value in zip(tensors, found, strict=True)}

@@ -17,6 +17,7 @@ PATH = click.Path(path_type=Path)
 @click.argument("model", type=PATH, required=False)
 @click.option("--soc", default="Ascend310P3", show_default=True, help="Chip (see `asc soc list`).")
 @click.option("--input-shape", default="", help='Fixes dynamic axes: "images:1,3,640,640;mask:1,64".')
+@click.option("--insert-op-conf", type=PATH, help="AIPP configuration: the data are then uint8 pictures.")
 @click.option("--data", type=PATH, help="Inputs: .npy/.npz file, or a folder of them [default: random values].")
 @click.option(
     "--labels", type=PATH, help="Class numbers (.npy, .npz, .csv, .txt): adds top-1 accuracy before and after."
@@ -32,6 +33,7 @@ def check(
     model: Path | None,
     soc: str,
     input_shape: str,
+    insert_op_conf: Path | None,
     data: Path | None,
     labels: Path | None,
     output: Path,
@@ -54,6 +56,7 @@ def check(
         output=output,
         soc=soc,
         input_shape=input_shape,
+        insert_op_conf=insert_op_conf,
         precision_mode=precision_mode,
         data=data,
         labels=labels,

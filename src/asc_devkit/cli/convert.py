@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @click.option("--soc", "soc_version", default="Ascend310P3", show_default=True, help="Chip (see `asc soc list`).")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Path of the .om [default: beside MODEL].")
 @click.option("--input-shape", default="", help='Fixes dynamic axes: "images:1,3,640,640;mask:1,64".')
+@click.option("--insert-op-conf", default="", help="AIPP configuration file (docs/aipp.md).")
 @click.option("--precision-mode", default="force_fp16", show_default=True, help="See `atc --help`.")
 @click.option("--out-nodes", default="", help='Cut the graph: "node:0;node2:1" or output names.')
 @click.option("--output-type", default="", help='"FP16" for all outputs or "name:FP16".')
@@ -29,6 +30,7 @@ def convert(
     soc_version: str,
     output: Path | None,
     input_shape: str,
+    insert_op_conf: str,
     precision_mode: str,
     out_nodes: str,
     output_type: str,
@@ -45,6 +47,7 @@ def convert(
         "output": str(output or model.with_suffix("")),
         "soc_version": soc_version,
         "input_shape": input_shape,
+        "insert_op_conf": insert_op_conf,
         "precision_mode": precision_mode,
         "out_nodes": out_nodes,
         "output_type": output_type,

@@ -48,7 +48,9 @@ def show(model: Path, nodes: bool, as_json: bool) -> None:
     )
     for kind in ("inputs", "outputs"):
         for index, tensor in enumerate(facts[kind]):
-            console.print(_printable(f"  {kind[:-1]} {index}: {tensor['name']}  {tensor['dtype']} {tensor['shape']}"))
+            stored = f", to be fed as {tensor['buffer_shape']}" if "buffer_shape" in tensor else ""
+            line = f"  {kind[:-1]} {index}: {tensor['name']}  {tensor['dtype']} {tensor['shape']}{stored}"
+            console.print(_printable(line))
     for index, gear in enumerate(facts["gears"]):
         shapes = ", ".join(f"{name} {shape}" for name, shape in gear.items())
         console.print(_printable(f"  gear {index}: {shapes}"))

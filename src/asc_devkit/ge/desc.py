@@ -17,6 +17,7 @@ GE_DOMAIN: Final = "ge"
 DESC: Final = "ge.desc"  # TensorDesc of the value
 MAX_BYTES: Final = "ge.max_bytes"  # int: bytes of the largest gear, for a value whose shape differs between gears
 ORIGIN_TENSOR: Final = "ge.origin_tensor"  # str: name of the tensor of the user's model this value equals
+ORIGIN_DTYPE: Final = "ge.origin_dtype"  # ir.DataType it had there, where an operator fixes another (AIPP: fp16)
 
 # --- keys in ir.Node.meta --------------------------------------------------------------------------------------------
 ENGINE: Final = "ge.engine"  # Engine

@@ -121,7 +121,8 @@ def write(folder: Path, name: str, array: Array, fmt: str) -> Path:
 
 
 def random_inputs(tensors: Iterable[Tensor], seed: int = 0) -> dict[str, Array]:
-    """Inputs to try a model with: normal floats, zeros and ones for integers (valid as indices and masks), True."""
+    """Inputs to try a model with: normal floats, zeros and ones for integers (valid as indices and masks), bytes
+    for pictures (4-D uint8), True."""
     tensors = list(tensors)
     total = sum(math.prod(d or 1 for d in t.shape) * max(t.dtype.itemsize, 4) for t in tensors)
     if total > MAX_RANDOM_BYTES:
@@ -135,7 +136,8 @@ def random_inputs(tensors: Iterable[Tensor], seed: int = 0) -> dict[str, Array]:
         if tensor.dtype.kind == "b":
             made[tensor.name] = np.ones(shape, np.bool_)
         elif tensor.dtype.kind in "iu":
-            made[tensor.name] = rng.integers(0, 2, shape).astype(tensor.dtype)
+            picture = tensor.dtype == np.uint8 and len(shape) == 4
+            made[tensor.name] = rng.integers(0, 256 if picture else 2, shape).astype(tensor.dtype)
         else:
             made[tensor.name] = rng.standard_normal(shape, np.float32).astype(tensor.dtype)
     return made

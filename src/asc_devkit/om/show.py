@@ -72,4 +72,7 @@ def operators(model: OmFile) -> list[dict[str, Any]]:
 
 
 def _tensor(info: Any) -> dict[str, Any]:
-    return {"name": info.name, "dtype": info.dtype, "shape": list(info.shape), "bytes": info.size}
+    facts = {"name": info.name, "dtype": info.dtype, "shape": list(info.shape), "bytes": info.size}
+    if info.dims_v2 and info.dims_v2 != info.shape:  # a picture for AIPP, whose bytes lie otherwise
+        facts["buffer_shape"] = list(info.dims_v2)
+    return facts

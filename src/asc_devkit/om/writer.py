@@ -204,4 +204,15 @@ def _info(value: ir.Value, name: str) -> inout.TensorInfo:
     shape = () if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
     row = dtypes.find(value.type.dtype) if isinstance(value.type, ir.TensorType) else None
     kind = dtypes.UNDEFINED_ACL if row is None else row.acl
-    return inout.TensorInfo(name, shape, kind, int(Format[fmt]), value_bytes(value), shape)
+    return inout.TensorInfo(name, _picture(value) or shape, kind, int(Format[fmt]), value_bytes(value), shape)
+
+
+def _picture(value: ir.Value) -> tuple[int, ...] | None:
+    """NHWC dimensions of the picture an input with AIPP holds, as the first list of dimensions tells them; the second
+    (``dims_v2``) describes the bytes. None for other values."""
+    for node, _ in value.uses():
+        if node.op_type == "Aipp" and node.domain == GE_DOMAIN and node.outputs[0].shape is not None:
+            dims = tuple(d if isinstance(d, int) else -1 for d in node.outputs[0].shape)
+            height, width = (node.attributes[f"src_image_size_{axis}"].as_int() for axis in "hw")
+            return dims[0], height, width, dims[1]
+    return None

@@ -47,7 +47,8 @@ class _Chooser:
 
     def walk(self, graph: ir.Graph) -> None:
         for value in graph.inputs:
-            self._plain(value)
+            if DESC not in value.meta:  # AIPP has described its pictures already
+                self._plain(value)
         for value in graph.initializers.values():
             self._plain(value)
         for node in list(graph):
@@ -57,6 +58,8 @@ class _Chooser:
             spec = ops.lookup(node.op_type) if node.domain == GE_DOMAIN else None
             if spec is None:
                 self._all_plain(node)
+            elif spec.type == "Aipp":
+                self._outputs(node, _FIVE_HD[4])
             elif spec.cost is Cost.CONV:
                 self._conv(node)
             elif spec.cost is Cost.POOL:

@@ -17,7 +17,7 @@ from asc_devkit import ops
 from asc_devkit.atc.select import quantised
 from asc_devkit.atc.select.overrides import Overrides
 from asc_devkit.errors import AscError, Problem
-from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, ORIGIN_TENSOR, Engine
+from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, ORIGIN_DTYPE, ORIGIN_TENSOR, Engine
 from asc_devkit.ops.catalogue import Cost, GeOp, Mix
 from asc_devkit.soc import Soc
 
@@ -151,7 +151,7 @@ class _Selector:
                 node.replace_input_with(index, self._converted(value, inside, node))
         for value in node.outputs:
             if value.dtype in _FLOATS:
-                self.origin.setdefault(value, value.dtype)
+                self.origin.setdefault(value, value.meta.get(ORIGIN_DTYPE, value.dtype))
                 value.dtype = outside
         for name, kind in spec.attrs.items():
             if kind == "dtype" and name in node.attributes and node.attributes[name].value in _FLOAT_CODES:

@@ -6,6 +6,7 @@ with its lowering and ``onnx`` with its conversion. Nothing else needs to know; 
 
 from asc_devkit.ops.families import (
     activation,
+    aipp,
     control,
     conv,
     defined,
@@ -28,6 +29,7 @@ from asc_devkit.ops.families import (
 
 __all__ = [
     "activation",
+    "aipp",
     "control",
     "conv",
     "defined",
