@@ -110,6 +110,7 @@ def _run(options: Options, log: ConversionLog, on_stage: Callable[[str], None]) 
     main = 0 if wanted is None else _largest(wanted)
     logs = [log if i == main else ConversionLog() for i in range(len(variants))]  # the log tells of one gear
     jobs: list[stages.Job] = []
+    stages.check_output(options)
     on_stage("parse")
     with log.timed("parse"):
         if wanted is not None:

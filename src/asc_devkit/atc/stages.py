@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -211,13 +212,15 @@ def allocate(job: Job, log: ConversionLog) -> None:
 
 
 def emit(job: Job, log: ConversionLog) -> Path:
-    """Write the `.om`, then fusion_result.json and the conversion log beside it; returns the `.om` path."""
+    """Write fusion_result.json and the conversion log, then the `.om` beside them; returns its path.
+
+    The `.om` comes last: when it is there, everything is.
+    """
     from asc_devkit import om
 
     options = job.options
     assert job.memory is not None and job.fusion is not None
-    path = options.output.with_name(options.output.name + ".om")
-    _check_writable(path)
+    path = om_path(options)
     info = om.ModelInfo(
         name=options.output.name,
         soc_version=job.soc.name,
@@ -227,14 +230,19 @@ def emit(job: Job, log: ConversionLog) -> Path:
         framework=int(options.framework),
         attr_compression=options.enable_attr_compression,
     )
-    om.write(path, job.model, info, om.MemoryLayout.from_plan(job.memory, job.gear_plans))
-    log.info(f"wrote {path} ({path.stat().st_size} bytes)")
+    log.info(f"writing {path}")
+    if options.debug_dir is not None:
+        _dump_operators(job, options.debug_dir)
     if options.export_compile_stat:
         files.write_text(path.with_name("fusion_result.json"), json.dumps(job.fusion.as_vendor_json(), indent=4) + "\n")
     files.write_text(path.with_name(f"{options.output.name}_conversion.log"), log.text())
-    if options.debug_dir is not None:
-        _dump_operators(job, options.debug_dir)
+    om.write(path, job.model, info, om.MemoryLayout.from_plan(job.memory, job.gear_plans))
     return path
+
+
+def om_path(options: Options) -> Path:
+    """Where the `.om` goes."""
+    return options.output.with_name(options.output.name + ".om")
 
 
 def count_nodes(graph: ir.Graph) -> int:
@@ -333,21 +341,30 @@ def _unsupported(rows: list[Any], opset: int) -> list[Problem]:
     return problems
 
 
-def _check_writable(path: Path) -> None:
-    if path.is_dir():
-        raise AscError(Problem("E13001", f"{path} is a folder.", fix="Give --output a file name.", nodes=(str(path),)))
+def check_output(options: Options) -> None:
+    """Refuse an ``--output`` that cannot be written before any work is done; creates nothing."""
+    if options.output.name in ("", ".."):
+        raise AscError(_no_output(str(options.output), "it names a folder"))
+    path = om_path(options)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise AscError(
-            Problem(
-                "E13001",
-                f"Cannot create the folder {path.parent}: {error.strerror}.",
-                fix="Choose an --output that can be written.",
-                nodes=("--output",),
-                seed_class="EE1001",
-            )
-        ) from error
+        if path.is_dir():
+            raise AscError(_no_output(str(options.output), f"{path} is a folder"))
+        folder = next(p for p in path.absolute().parents if p.exists())
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise AscError(_no_output(str(options.output), f"{folder} is no folder that can be written"))
+    except (OSError, ValueError) as error:
+        raise files.CannotWrite(path, error) from error
+
+
+def _no_output(output: str, reason: str) -> Problem:
+    return Problem(
+        "E10001",
+        f"Value [{output}] for parameter [output] is invalid. Reason: {reason}.",
+        cause="The .om is written as a file of this name plus .om.",
+        fix="Give --output the path of a file in a folder that can be written.",
+        nodes=("--output",),
+        seed_class="EE1001",
+    )
 
 
 def _dump(job: Job, stage: str) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--soc", "soc_version", default="Ascend310P3", show_default=True, help="Chip (see `asc soc list`).")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Path of the .om [default: beside MODEL].")
+@click.option("-o", "--output", type=click.Path(), help="Path of the .om, or a folder for it [default: beside MODEL].")
 @click.option("--input-shape", default="", help='Fixes dynamic axes: "images:1,3,640,640;mask:1,64".')
 @click.option("--insert-op-conf", default="", help="AIPP configuration file (docs/aipp.md).")
 @click.option("--precision-mode", default="force_fp16", show_default=True, help="See `atc --help`.")
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def convert(
     model: Path,
     soc_version: str,
-    output: Path | None,
+    output: str | None,
     input_shape: str,
     insert_op_conf: str,
     precision_mode: str,
@@ -44,7 +44,7 @@ def convert(
     flags = {
         "model": str(model),
         "framework": "5",
-        "output": str(output or model.with_suffix("")),
+        "output": _output(model, output),
         "soc_version": soc_version,
         "input_shape": input_shape,
         "insert_op_conf": insert_op_conf,
@@ -59,6 +59,16 @@ def convert(
         click.echo(json.dumps(result.as_dict(), indent=2))
         return
     click.echo(result.summary())
+
+
+def _output(model: Path, wanted: str | None) -> str:
+    """``--output`` for ATC: a folder (one that exists, or a name with a slash at its end) gets the model's name."""
+    stem = model.with_suffix("") if model.name else model
+    if wanted is None:
+        return str(stem)
+    if wanted.endswith("/") or (wanted and Path(wanted).is_dir()):
+        return str(Path(wanted) / stem.name)
+    return wanted
 
 
 def run_conversion(options: Options) -> Result:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from asc_devkit.errors import AscError
+from asc_devkit.errors import AscError, Problem
 
 
 def print_problems(error: AscError) -> None:
@@ -25,6 +26,30 @@ def print_problems(error: AscError) -> None:
             click.echo(f"  Possible Cause: {problem.cause}", err=True)
         if problem.fix:
             click.echo(f"  Solution: {problem.fix}", err=True)
+
+
+_NO_MEMORY: Final = Problem(
+    "ASC9001",
+    "This computer has not enough memory for that.",
+    cause="The model or the data are larger than what is free.",
+    fix="Close other programs, convert with smaller input shapes, or use a larger machine.",
+    seed_class="EE3001",
+)
+_READING: Final = frozenset({errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
+
+
+def _system(error: OSError) -> Problem:
+    """What the system refused somewhere: a file that cannot be opened, or (a full disk, say) not be written."""
+    name, code = error.filename or "?", "E13001" if error.errno in _READING else "E13004"
+    verb = "opened" if code == "E13001" else "written"
+    return Problem(
+        code,
+        f"The file [{name}] cannot be {verb}: {error.strerror}.",
+        cause="The system refuses it.",
+        fix="Check the path, the permissions and the free space (also of the folder for temporary files).",
+        nodes=(str(name),),
+        seed_class="EE1001",
+    )
 
 
 def guarded(run: Callable[..., Any], on_error: Callable[[AscError], None] = print_problems) -> int:
@@ -52,7 +77,13 @@ def guarded(run: Callable[..., Any], on_error: Callable[[AscError], None] = prin
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         return 130
+    except MemoryError:
+        on_error(AscError(_NO_MEMORY))
+        return 2
     except Exception as error:
+        if isinstance(error, OSError) and error.errno and not os.environ.get("ASC_DEBUG"):
+            on_error(AscError(_system(error)))
+            return 2
         if os.environ.get("ASC_DEBUG"):
             raise
         click.echo(

@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import math
+import os
 import re
 import shutil
 import tempfile
@@ -77,6 +78,7 @@ class DumpFolder:
                 array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
             else:
                 array = np.memmap(path, mode="w+", dtype=dtype, shape=shape)
+            _reserve(path)
         except (OSError, ValueError, OverflowError) as error:
             raise _unwritable(self.target, error) from error
         self.placed[name] = array
@@ -91,12 +93,15 @@ class DumpFolder:
         array = np.ascontiguousarray(array).reshape(array.shape)
         if self.format == "bin" and output.dtype == "BFLOAT16":
             array = array.astype(numpy_dtype(ir.DataType.BFLOAT16))
-        with open(self.work / self.names[output.value], "wb", buffering=0) as handle:
-            if self.format == "npy":
-                handle.write(_header(array.dtype, array.shape))
-            view = memoryview(array.reshape(-1).view(np.uint8).data)
-            while len(view):  # an unbuffered write may stop early
-                view = view[handle.write(view) :]
+        try:
+            with open(self.work / self.names[output.value], "wb", buffering=0) as handle:
+                if self.format == "npy":
+                    handle.write(_header(array.dtype, array.shape))
+                view = memoryview(array.reshape(-1).view(np.uint8).data)
+                while len(view):  # an unbuffered write may stop early
+                    view = view[handle.write(view) :]
+        except OSError as error:
+            raise _unwritable(self.target, error) from error
         self._note(self.by_name[name], array.dtype, array.shape)
 
     def finish(self, facts: dict[str, Any]) -> Path:
@@ -213,6 +218,14 @@ def _listed(folder: Path) -> set[str]:
     except (OSError, ValueError, TypeError, KeyError):
         return set()
     return {name for name in names if isinstance(name, str) and name == Path(name).name and name not in ("", ".", "..")}
+
+
+def _reserve(path: Path) -> None:
+    """Take the space of a mapped file now: a disk that fills up later would kill the process."""
+    if not hasattr(os, "posix_fallocate"):
+        return
+    with open(path, "rb+") as handle:
+        os.posix_fallocate(handle.fileno(), 0, max(os.fstat(handle.fileno()).st_size, 1))
 
 
 def _unwritable(target: Path, error: Exception) -> AscError:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import onnx_ir as ir
 
-from asc_devkit import om, soc
+from asc_devkit import files, om, soc
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.npu import cache as store
 from asc_devkit.npu import ort
@@ -80,8 +80,10 @@ def _prepared(
     folder = Path(tempfile.mkdtemp(prefix="asc-npu-"))
     try:
         session = Session(folder, store.fill(folder, make), threads, False, started)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise files.CannotWrite(folder, error) from error
         raise
     weakref.finalize(session, shutil.rmtree, folder, True)
     return session

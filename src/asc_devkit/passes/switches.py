@@ -72,7 +72,7 @@ def _parse_file(path: Path, names: dict[str, bool], groups: dict[str, bool], pro
         with path.open("rb") as handle:
             raw = handle.read(MAX_BYTES + 1)
         text = raw.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a name that is none
         raise AscError(
             Problem(
                 "E10001", f"fusion_switch_file {path} cannot be read", str(error), "give an existing UTF-8 text file"
