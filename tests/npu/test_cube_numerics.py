@@ -41,7 +41,7 @@ def _assert_single_rounding(got: Array, exact: Array) -> None:
     """fp32 accumulation may tip a tie; a second rounding anywhere would move a tenth of the results."""
     apart = _ulp_apart(got.astype(np.float16), _half(exact))
     assert apart.max() <= 1
-    assert np.mean(apart != 0) < 0.005
+    assert np.mean(apart != 0) < 0.02  # sums in another order fall on the other side of a tie now and then
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +133,6 @@ def test_bfloat16_keeps_range_and_eight_bits(tmp_path: Path, rng: np.random.Gene
     assert got.dtype == ml_dtypes.bfloat16
     exact = _conv_fp64(x.astype(ml_dtypes.bfloat16), w.astype(ml_dtypes.bfloat16), 0)
     wanted = exact.astype(np.float32).astype(ml_dtypes.bfloat16)
-    assert np.mean(got != wanted) < 0.005
+    assert np.mean(got != wanted) < 0.02
     np.testing.assert_allclose(got.astype(np.float64), exact, rtol=2**-7)
     assert outputs["y"].dtype == np.float32
