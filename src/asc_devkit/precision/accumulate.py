@@ -75,7 +75,8 @@ class Accumulator:
     """Metrics of data that arrive in parts: ``add`` each pair, then ``result``.
 
     ``shape`` (optional) is the shape of the whole tensor, for the concentration by axis; ``target`` the element type whose
-    ULP counts (default: that of the actual data); ``kl`` asks for the divergence in ``add`` (needs whole tensors).
+    ULP counts (default: that of the actual data); ``kl`` asks for the divergence in ``add`` (needs whole tensors). With
+    ``equal_nan`` two NaN are the same value.
     """
 
     def __init__(
@@ -87,11 +88,12 @@ class Accumulator:
         target: str = "",
         kl: bool = False,
         criteria: Sequence[Criterion] = (),
+        equal_nan: bool = True,
     ) -> None:
         self.atol, self.rtol, self.target, self.kl, self.criteria = atol, rtol, target, kl, criteria
         self.energy = Energy(shape) if shape is not None else None
         self.stride = SAMPLE if shape is not None and math.prod(shape) > LARGE else 1
-        self.special = Special()
+        self.special = Special(equal_nan=equal_nan)
         self.work: np.dtype[Any] | None = None
         self.count = self.seen = self.finite = self.close = self.differing = 0
         self.aa = self.bb = self.dd = self.abs = self.sum_a = self.sum_b = self.sum_r = 0.0

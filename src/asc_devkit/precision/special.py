@@ -20,6 +20,7 @@ class Special:
     inf_actual: int = 0
     mismatches: int = 0
     matches: int = 0
+    equal_nan: bool = True
 
     def split(self, a: Array, b: Array) -> tuple[Array, Array]:
         """Count what is not finite in ``a`` or ``b``; returns the mask of elements finite in both and flat indices of
@@ -31,7 +32,9 @@ class Special:
         self.nan_actual += int(np.isnan(y).sum())
         self.inf_expected += int(np.isinf(x).sum())
         self.inf_actual += int(np.isinf(y).sum())
-        same = (np.isnan(x) & np.isnan(y)) | (x == y)
+        same = x == y
+        if self.equal_nan:
+            same |= np.isnan(x) & np.isnan(y)
         self.matches += int(np.count_nonzero(same))
         self.mismatches += int(np.count_nonzero(~same))
         return good, places[~same]

@@ -1,0 +1,149 @@
+"""The whole comparison: scan both sides, match, measure every pair on all cores, resume where a run was stopped."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from asc_devkit.errors import Problem
+from asc_devkit.precision.comparison import judge
+from asc_devkit.precision.comparison.match import Matching, Pair, load_mapping, match
+from asc_devkit.precision.comparison.pairs import PairOptions, Row, measure
+from asc_devkit.precision.comparison.result import Result, row_from, statistics_rows
+from asc_devkit.precision.sources import Collection, scan
+
+Progress = Callable[[str, float], None]
+SMALL: Final = 64 << 20  # bytes below which starting workers costs more than it brings
+
+
+@dataclass(frozen=True)
+class Options:
+    """``workers``: processes (0: all cores); ``resume``: journal that is read and continued; ``executor``: one of
+    ``concurrent.futures`` kind (Dask's ``client.get_executor()`` too) instead of own processes."""
+
+    pair: PairOptions
+    mapping: Path | None = None
+    by_value: bool = True
+    workers: int = 0
+    resume: Path | None = None
+    dtype: np.dtype[Any] | None = None
+    shape: tuple[int, ...] | None = None
+    executor: concurrent.futures.Executor | None = None
+
+
+def compare_paths(
+    golden: Path, target: Path, options: Options, progress: Progress = lambda what, share: None
+) -> Result:
+    """Compare two files or folders of any layout. Raises ``AscError`` when one of them holds nothing readable."""
+    progress("read golden", 0.0)
+    left = scan(golden, dtype=options.dtype, shape=options.shape)
+    progress("read target", 0.0)
+    right = scan(target, dtype=options.dtype, shape=options.shape)
+    return compare_collections(left, right, options, progress)
+
+
+def compare_collections(
+    golden: Collection, target: Collection, options: Options, progress: Progress = lambda what, share: None
+) -> Result:
+    """Compare two collections that were scanned already."""
+    mapping: Mapping[str, str] = load_mapping(options.mapping) if options.mapping is not None else {}
+    progress("match", 0.0)
+    matching = match(golden, target, mapping, by_value=options.by_value)
+    rows = _measure_all(matching, options, progress)
+    rows += statistics_rows(golden, target)
+    problems: list[Problem] = [*golden.problems, *target.problems]
+    return Result(
+        golden=golden,
+        target=target,
+        matching=matching,
+        rows=rows,
+        findings=judge.findings(rows),
+        trend=judge.trend(rows),
+        problems=problems,
+        options=options.pair,
+    )
+
+
+def _measure_all(matching: Matching, options: Options, progress: Progress) -> list[Row]:
+    done: dict[str, Row] = {}
+    journal = None
+    key = _key(matching, options.pair) if options.resume is not None else ""
+    if options.resume is not None:
+        done = _resumed(options.resume, key)
+        options.resume.parent.mkdir(parents=True, exist_ok=True)
+        journal = open(options.resume, "a" if done else "w", encoding="utf-8")  # noqa: SIM115 - closed below
+        if not done:
+            journal.write(json.dumps({"comparison": key}) + "\n")
+    left = [pair for pair in matching.pairs if pair.name not in done]
+    total = sum(pair.target.nbytes for pair in left) or 1
+    seen = 0
+    try:
+        for pair, row in _results(left, options, total):
+            done[pair.name] = row
+            seen += pair.target.nbytes
+            progress(pair.name, seen / total)
+            if journal is not None:
+                journal.write(json.dumps(row.as_dict()) + "\n")
+                journal.flush()
+    finally:
+        if journal is not None:
+            journal.close()
+    return [done[pair.name] for pair in matching.pairs]
+
+
+def _results(pairs: list[Pair], options: Options, total: int) -> Iterator[tuple[Pair, Row]]:
+    workers = (
+        options.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    if options.executor is not None:
+        yield from _spread(options.executor, pairs, options.pair)
+    elif workers <= 1 or total < SMALL or len(pairs) < 2:
+        for pair in pairs:
+            yield pair, measure(pair, options.pair)
+    else:  # numpy releases the interpreter for the work, and mapped files need no copying between threads
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            yield from _spread(pool, pairs, options.pair)
+
+
+def _spread(
+    pool: concurrent.futures.Executor, pairs: Iterable[Pair], options: PairOptions
+) -> Iterator[tuple[Pair, Row]]:
+    waiting = {pool.submit(measure, pair, options): pair for pair in pairs}
+    for future in concurrent.futures.as_completed(waiting):
+        yield waiting[future], future.result()
+
+
+def _key(matching: Matching, options: PairOptions) -> str:
+    """Tells two comparisons apart: files (path, size, time) and rules."""
+    digest = hashlib.blake2b(repr(options).encode(), digest_size=16)
+    for pair in matching.pairs:
+        for ref in (pair.golden, pair.target):
+            facts = ref.path.stat()
+            digest.update(f"{pair.name}|{ref.path}|{facts.st_size}|{facts.st_mtime_ns}".encode())
+    return digest.hexdigest()
+
+
+def _resumed(path: Path, key: str) -> dict[str, Row]:
+    """Rows of a journal of the same comparison; a torn last line is left out."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if json.loads(lines[0]).get("comparison") != key:
+            return {}
+    except (OSError, ValueError, IndexError, AttributeError):
+        return {}
+    found: dict[str, Row] = {}
+    for line in lines[1:]:
+        try:
+            row = row_from(json.loads(line))
+        except (ValueError, TypeError, KeyError):
+            continue
+        found[row.name] = row
+    return found
