@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from asc_devkit.precision.comparison.result import Result
 
 PATH: Final = click.Path(path_type=Path)
-NAMES: Final = {"token_normalize_func": lambda word: word.replace("_", "-") if word.startswith("-") else word}
+NAMES: Final = {"token_normalize_func": lambda word: word.replace("_", "-")}
 SHOWN: Final = 20
 
 

@@ -60,13 +60,16 @@ def compare_collections(
     rows = _measure_all(matching, options, progress)
     rows += statistics_rows(golden, target)
     problems: list[Problem] = [*golden.problems, *target.problems]
+    failed = any(row.level == "error" for row in rows)
+    progress("find the operators to blame", 1.0)
+    found = judge.findings(rows, judge.Tensors(golden.tensors, target.tensors) if failed else None)
     return Result(
         golden=golden,
         target=target,
         matching=matching,
         rows=rows,
-        findings=judge.findings(rows),
-        trend=judge.trend(rows),
+        findings=found,
+        trend=judge.trend(rows, found),
         problems=problems,
         options=options.pair,
     )
