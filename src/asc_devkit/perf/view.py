@@ -27,7 +27,8 @@ _HALF: Final = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 class Work:
     """What an operator costs before memory: busy times in microseconds, operand traffic in bytes.
 
-    ``reads`` lists (value, bytes touched); ``l2_bytes`` is extra traffic between L2 and the cores (tiles loaded again).
+    ``reads`` lists (value, bytes touched); ``l2_bytes`` is extra traffic between L2 and the cores (tiles loaded again),
+    ``l0a_bytes``/``l0b_bytes`` what MTE1 copies, ``cube_flops`` the cube's share of ``flops``.
     ``bandwidth`` is the share of device memory bandwidth that the access pattern allows; ``head_us`` runs before or after
     everything else, ``fill_us`` likewise but never longer than the rest.
     """
@@ -39,6 +40,9 @@ class Work:
     reads: list[tuple[ir.Value, float]] = field(default_factory=list)
     written: float = 0.0
     l2_bytes: float = 0.0
+    l0a_bytes: float = 0.0
+    l0b_bytes: float = 0.0
+    cube_flops: float = 0.0
     blocks: int = 1
     bandwidth: float = 1.0
     l2_bandwidth: float = 1.0
