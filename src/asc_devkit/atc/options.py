@@ -66,11 +66,14 @@ class Options:
     oo_level: str = "O3"
     oo_constant_folding: bool = True
     oo_dead_code_elimination: bool = True
-    op_select_implmode: str = "high_performance"
+    op_select_implmode: str = ""
     optypelist_for_implmode: tuple[str, ...] = ()
     is_weight_clip: bool = True
+    op_precision_mode: str = ""
+    allow_hf32: str = ""
     keep_dtype: str = ""
     modify_mixlist: str = ""
+    customize_dtypes: str = ""
     disable_reuse_memory: bool = False
     enable_attr_compression: bool = False
     export_compile_stat: bool = True
@@ -173,11 +176,14 @@ def from_flags(flags: Mapping[str, str], command_line: str = "") -> Options:
         oo_level=flags.get("oo_level", "O3"),
         oo_constant_folding=flags.get("oo_constant_folding", "true") == "true",
         oo_dead_code_elimination=flags.get("oo_dead_code_elimination", "true") == "true",
-        op_select_implmode=flags.get("op_select_implmode", "high_performance"),
+        op_select_implmode=flags.get("op_select_implmode", ""),
         optypelist_for_implmode=tuple(t for t in flags.get("optypelist_for_implmode", "").split(",") if t),
         is_weight_clip=flags.get("is_weight_clip", "1") == "1",
+        op_precision_mode=flags.get("op_precision_mode", ""),
+        allow_hf32=flags.get("allow_hf32", ""),
         keep_dtype=flags.get("keep_dtype", ""),
         modify_mixlist=flags.get("modify_mixlist", ""),
+        customize_dtypes=flags.get("customize_dtypes", ""),
         disable_reuse_memory=flags.get("disable_reuse_memory", "0") == "1",
         enable_attr_compression=flags.get("enable_attr_compression", "false") == "true",
         export_compile_stat=flags.get("export_compile_stat", "1") != "0",

@@ -157,11 +157,13 @@ def select(job: Job, log: ConversionLog) -> None:
         fp16_inputs=requests.fp16_inputs(graph, options.input_fp16_nodes),
         output_types=types,
         weight_clip=options.is_weight_clip,
-        overrides=overrides.load(options.keep_dtype, options.modify_mixlist),
+        overrides=overrides.load(options.keep_dtype, options.modify_mixlist, options.customize_dtypes),
     )
-    for warning in chosen.warnings:
+    modes = implmode.load(
+        options.op_precision_mode, options.op_select_implmode, options.optypelist_for_implmode, options.allow_hf32
+    )
+    for warning in (*chosen.warnings, *implmode.apply(job.model, job.soc, modes)):
         log.warning(warning)
-    implmode.apply(job.model, options.op_select_implmode, options.optypelist_for_implmode)
     laid_out = formats.apply(job.model, job.soc, options.input_format)
     job.counts["casts"] = chosen.casts
     job.counts["trans_data"] = laid_out.trans_data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
@@ -14,13 +14,22 @@ from asc_devkit.ops.declare import outputs_of
 from asc_devkit.ops.emit import Emitter, OnnxEmitter, Rejected, Scope, widened
 from asc_devkit.ops.walk import MALFORMED, MAX_DEPTH, Walk
 
+#: Lowers one operator: its catalogue entry, what it may ask and emit -> its results.
+Kernel = Callable[[GeOp, Emitter], "ir.Value | Sequence[ir.Value]"]
+
+
+def declared(spec: GeOp, e: Emitter) -> ir.Value | Sequence[ir.Value]:
+    """The lowering that the catalogue declares."""
+    return spec.lower(e)
+
 
 class ToOnnx(Walk):
     emitter = OnnxEmitter
 
-    def __init__(self, source: ir.Model, wide: ir.DataType | None) -> None:
+    def __init__(self, source: ir.Model, wide: ir.DataType | None, kernel: Kernel | None = None) -> None:
         super().__init__(source)
         self.wide = wide
+        self.kernel = kernel or declared
         self.problems: list[Problem] = []
         self.depth = 0
 
@@ -46,7 +55,7 @@ class ToOnnx(Walk):
                 made: ir.Value | Sequence[ir.Value] = outputs_of(e.op("If", e.inputs, bodies, len(node.outputs)))
             else:
                 self.equalise(e, spec)
-                made = spec.lower(e)
+                made = self.kernel(spec, e)
             self.finish(e, made, "Identity")
         except Rejected as rejected:
             self.fail(node, scope, rejected.reason)

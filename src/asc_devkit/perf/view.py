@@ -8,7 +8,8 @@ from typing import Final
 
 import onnx_ir as ir
 
-from asc_devkit.ge.desc import DESC, TensorDesc
+from asc_devkit.ge.desc import DESC, IMPL_MODE, TensorDesc
+from asc_devkit.ge.impl_modes import HI_FLOAT_32
 
 # Names of cube and vector element types; everything else is priced by its width.
 _NAMES: Final = {
@@ -106,6 +107,8 @@ class NodeView:
     def dtype(self, index: int) -> str:
         """Cube type name of an input (``fp16``, ``int8``, ...)."""
         value = self.input(index)
+        if value is not None and value.dtype == ir.DataType.FLOAT and self.node.meta.get(IMPL_MODE) == HI_FLOAT_32:
+            return "hf32"
         return _NAMES.get(value.dtype, "fp16") if value is not None and value.dtype is not None else "fp16"
 
     def reads(self) -> list[tuple[ir.Value, float]]:
