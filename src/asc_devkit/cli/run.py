@@ -23,7 +23,8 @@ PATH = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("model", type=PATH)
+@click.argument("model", type=PATH, required=False)
+@click.option("--model", "named", type=PATH, metavar="MODEL", help="The same as the argument (spelling of msame).")
 @click.option(
     "-i",
     "--input",
@@ -48,7 +49,8 @@ PATH = click.Path(path_type=Path)
 @click.option("--no-cache", is_flag=True, help="Do not keep the executable graph for the next load.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run(
-    model: Path,
+    model: Path | None,
+    named: Path | None,
     given: tuple[str, ...],
     output: Path | None,
     outfmt: str,
@@ -65,6 +67,10 @@ def run(
     from asc_devkit import npu
     from asc_devkit.npu import tensor_files
 
+    if (model is None) == (named is None):
+        raise click.UsageError("Give one model: `asc run MODEL.om` or `asc run --model MODEL.om`.")
+    model = model or named
+    assert model is not None
     session = npu.load(model, threads=threads, overflow=overflow, cache=not no_cache)
     runs = tensor_files.samples(given, session.inputs) if given else [tensor_files.Sample("", {})]
     times: list[float] = []

@@ -41,6 +41,11 @@ class GearedSession(Session):
             self._sessions[index] = self._make(index)
         return self._sessions[index]
 
+    @property
+    def largest(self) -> int:
+        """Which gear has the largest inputs."""
+        return self._largest
+
     def fixed_inputs(self) -> tuple[Tensor, ...]:
         return self.session(self._largest).inputs
 
