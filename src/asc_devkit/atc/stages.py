@@ -57,6 +57,8 @@ def parse(options: Options, log: ConversionLog) -> Job:
         log.warning(warning)
     if options.framework != "5":
         raise AscError(_framework(options.framework))
+    if options.input_shape_range:
+        raise AscError(_ranges(options.input_shape_range))
     from asc_devkit.frontends.onnx import load
     from asc_devkit.frontends.shapes import parse_input_shape
     from asc_devkit.ops.infer import infer
@@ -114,6 +116,8 @@ def optimise(job: Job, log: ConversionLog) -> None:
     """Graph passes; logs how often each matched and which of the user's nodes are gone."""
     options = job.options
     switches = passes.Switches.load(options.fusion_switch_file or "", options.optimization_switch)
+    if not options.enable_scope_fusion:
+        switches = switches.without_graph_fusion()
     if options.oo_level == "O1":
         switches = switches.only_basic()
     if not options.oo_constant_folding:
@@ -286,6 +290,17 @@ def _framework(framework: str) -> Problem:
         cause="This version reads ONNX models.",
         fix=hint[framework],
         nodes=("--framework",),
+        seed_class="EE1055",
+    )
+
+
+def _ranges(text: str) -> Problem:
+    return Problem(
+        "E10055",
+        f"--input_shape_range={text[:200]} cannot be compiled: every axis of a model has one size, or one per gear.",
+        cause="Shape ranges need kernels that are compiled for any size.",
+        fix='Give the sizes you need as gears: --input_shape="x:-1,3,224,224" --dynamic_batch_size="1,4,8".',
+        nodes=("--input_shape_range",),
         seed_class="EE1055",
     )
 

@@ -65,8 +65,12 @@ def print_help() -> None:
     from asc_devkit.atc.options import table
 
     click.echo("usage: atc --model=FILE --framework=5 --output=PATH --soc_version=CHIP [options]\n")
-    click.echo("(recorded): accepted and noted in the log, without effect so far.\n")
+    click.echo("(recorded): accepted and noted in the log, without effect here.")
+    group = ""
     for spec in table().values():
+        if spec.group != group:
+            group = spec.group
+            click.echo(f"\n{group.capitalize()}:")
         values = f" {{{'|'.join(spec.values)}}}" if spec.values else ""
         default = f" [default: {spec.default}]" if spec.default else ""
         effect = "" if spec.effect == "implemented" else f" ({spec.effect})"
