@@ -22,6 +22,7 @@ SWITCH: Final = click.BOOL
 COUNT: Final = click.IntRange(1, 1_000_000)
 NOT_HERE: Final = {
     "energy_consumption": "No power can be measured without the device.",
+    "profiler": "Profiles of this command are not collected yet.",
     "perf": "trtexec needs another vendor's device.",
 }
 

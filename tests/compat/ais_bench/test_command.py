@@ -117,7 +117,7 @@ def test_dump_writes_every_operators_output(pair: Path, tmp_path: Path) -> None:
         (("--input", "missing"), "does not exist"),
         (("--device", "zero"), "no list of devices"),
         (("--device", "77"), "does not exist"),
-        (("--dymBatch", "2"), "ASC4013"),
+        (("--dymBatch", "3"), "ASC4013"),
         (("--dymHW", "2x2"), "height,width"),
         (("--outputSize", "many"), "no list of sizes"),
         (("--energy_consumption", "1"), "not possible here"),

@@ -110,7 +110,9 @@ class InferenceSession:
     def set_dynamic_batchsize(self, batch: int) -> None:
         """The gear whose open first axes are ``batch``."""
         wanted = {
-            t.name: (batch, *t.shape[1:]) for t in self.session.inputs if t.shape and t.shape[0] is None
+            t.name: (batch, *t.shape[1:])
+            for t in self.session.inputs
+            if t.shape and (t.shape[0] is None or not self._gears)
         }  # other open axes stay open
         self._set("batch size", str(batch), wanted)
 
@@ -118,7 +120,9 @@ class InferenceSession:
         """The gear whose open height and width are these."""
         wanted: dict[str, tuple[int | None, ...]] = {}
         for tensor in self.session.inputs:
-            if sum(d is None for d in tensor.shape) == 2:
+            if not self._gears and len(tensor.shape) == 4:
+                wanted[tensor.name] = (*tensor.shape[:2], height, width)
+            elif sum(d is None for d in tensor.shape) == 2:
                 values = iter((height, width))
                 wanted[tensor.name] = tuple(next(values) if d is None else d for d in tensor.shape)
         self._set("height and width", f"{height},{width}", wanted)
