@@ -22,6 +22,7 @@ from asc_devkit.npu.lower import lower
 from asc_devkit.npu.numerics import numpy_dtype
 from asc_devkit.npu.rewrite import build
 from asc_devkit.npu.session import Session
+from asc_devkit.ops import plugins
 
 OVERFLOW: Final = ("saturate", "infnan")
 
@@ -66,6 +67,8 @@ def _prepared(
         facts: dict[str, Any] = {"overflow": overflow, "onnxruntime": ort.version(), "cpu": ort.cpu()}
         if gear is not None:
             facts["gear"] = gear
+        if custom := plugins.fingerprint():
+            facts["plugins"] = custom
         name = store.key(file.data, facts)
         found = store.find(name)
         if found is not None:

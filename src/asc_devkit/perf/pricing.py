@@ -132,6 +132,8 @@ class _Walk:
         members = node.attributes.get(MEMBERS)
         if members is not None:
             work = self._group(node, members.as_graph())
+        elif spec is not None and spec.flops is not None:
+            work = vector.declared(NodeView(node), self.rates, spec.flops(node), spec.engine is Engine.CUBE)
         else:
             work = _work(node, cost, self.rates)
         if spec is None:
