@@ -15,6 +15,7 @@ from asc_devkit.atc import gears, stages
 from asc_devkit.atc.log import ConversionLog
 from asc_devkit.atc.options import Options, notes
 from asc_devkit.errors import AscError
+from asc_devkit.ops import plugins
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -95,6 +96,11 @@ def compile(
     Raises ``AscError`` with all problems of the stage that failed; then no ``.om`` is written or changed.
     """
     log = ConversionLog(options.log, echo)
+    plugins.load_from_environment()
+    if options.op_plugin_path:
+        plugins.load(options.op_plugin_path)
+    for plugin in plugins.loaded():
+        log.info(f"operator plugin {plugin.path}: {', '.join(op.onnx_name for op in plugin.operators)}")
     try:
         return _run(options, log, on_stage or (lambda stage: None))
     except AscError as error:

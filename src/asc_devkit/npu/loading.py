@@ -41,6 +41,7 @@ def load(
     for later loads (``npu.cache``). Raises ``AscError`` for files that are damaged or hold what cannot be executed.
     """
     started = time.perf_counter()
+    plugins.load_from_environment()
     if overflow is not None and overflow not in OVERFLOW:
         raise AscError(Problem("ASC4007", f"Unknown overflow mode {overflow!r}.", fix=f"Use {' or '.join(OVERFLOW)}."))
     if threads is not None and threads < 1:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import onnx
 
-def evaluator(path: Path) -> Any:
-    """An evaluator of the saved graph; raises what ``onnx.reference`` raises for operators it does not know."""
+
+def evaluator(graph: Path | onnx.ModelProto) -> Any:
+    """An evaluator of a graph, saved or in memory; raises what ``onnx.reference`` raises for operators it does not know."""
     from onnx.reference import ReferenceEvaluator
 
     from asc_devkit.ops.plugins import execution
 
-    return ReferenceEvaluator(str(path), new_ops=execution.evaluators())
+    return ReferenceEvaluator(str(graph) if isinstance(graph, Path) else graph, new_ops=execution.evaluators())

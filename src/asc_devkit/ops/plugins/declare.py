@@ -1,12 +1,12 @@
 """The decorator with which a plugin declares an operator, and the declared operator itself.
 
-    @operator("my_company::ScaledClip", inputs="x limit", attrs={"scale": 1.0}, floats="fp16 fp32")
-    def scaled_clip(x, limit, *, scale):
-        return np.clip(x * scale, -limit, limit)
+@operator("my_company::ScaledClip", inputs="x limit", attrs={"scale": 1.0}, floats="fp16 fp32")
+def scaled_clip(x, limit, *, scale):
+    return np.clip(x * scale, -limit, limit)
 
-    @scaled_clip.infer
-    def _(x, limit, *, scale):
-        return x
+@scaled_clip.infer
+def _(x, limit, *, scale):
+    return x
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def operator(
 
 
 def _ports(text: str, problems: list[str]) -> tuple[Port, ...]:
-    made = []
+    made: list[Port] = []
     words = text.split()
     for index, word in enumerate(words):
         port = Port(word.rstrip("?*"), optional=word.endswith("?"), variadic=word.endswith("*"))

@@ -28,6 +28,36 @@ def custom(ge_type: str) -> CustomOperator | None:
     return _declared.get(ge_type)
 
 
+def custom_onnx(domain: str, op_type: str) -> CustomOperator | None:
+    """The operator that a plugin declared under that ONNX name."""
+    entry = registry.lookup_onnx(op_type, domain)
+    return None if entry is None or len(entry.ge_types) != 1 else _declared.get(entry.ge_types[0])
+
+
+def standardise(model: ir.Model) -> set[str]:
+    """Turn every custom node of an ONNX model into the lowered form (as ``_lower`` makes it), in place.
+
+    Returns the names of the top-level nodes that are, or hold, one.
+    """
+    found: set[str] = set()
+    for top in model.graph:
+        bodies = [a.as_graph() for a in top.attributes.values() if a.type == ir.AttributeType.GRAPH]
+        for node in (top, *(inner for body in bodies for inner in body.all_nodes())):
+            op = custom_onnx(node.domain, node.op_type)
+            if op is None:
+                continue
+            given = list(node.attributes.values())
+            node.attributes.clear()
+            for attribute in given:
+                name = f"{PREFIX}{attribute.name}"
+                node.attributes[name] = ir.Attr(name, attribute.type, attribute.value)
+            node.domain, node.op_type = PLUGIN_DOMAIN, op.ge_type
+            found.add(top.name or "")
+    if found:
+        model.graph.opset_imports[PLUGIN_DOMAIN] = 1
+    return found
+
+
 def all_custom() -> list[CustomOperator]:
     """All operators of plugins, by GE type."""
     return [_declared[name] for name in sorted(_declared)]

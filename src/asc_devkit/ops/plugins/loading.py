@@ -75,6 +75,7 @@ def unload_all() -> None:
     """Take every plugin's operators out of the catalogue."""
     for plugin in loaded():
         _unload(plugin)
+    _withdraw_new(set())  # declared outside of a file
 
 
 def _split(paths: str | Path | Iterable[str | Path]) -> list[Path]:
