@@ -86,6 +86,8 @@ class Options:
     op_precision_mode: str = ""
     keep_dtype: str = ""
     auto_keep_dtype: str = ""
+    metric: str = "cosine"
+    data: Path | None = None
     modify_mixlist: str = ""
     customize_dtypes: str = ""
     op_plugin_path: str = ""
@@ -181,6 +183,8 @@ def from_flags(flags: Mapping[str, str], command_line: str = "") -> Options:
         op_precision_mode=text("op_precision_mode"),
         keep_dtype=text("keep_dtype"),
         auto_keep_dtype=text("auto_keep_dtype"),
+        metric=text("metric"),
+        data=path("data"),
         modify_mixlist=text("modify_mixlist"),
         customize_dtypes=text("customize_dtypes"),
         op_plugin_path=text("op_plugin_path"),

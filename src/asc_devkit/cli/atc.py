@@ -34,6 +34,14 @@ def run(words: list[str]) -> int:
     from asc_devkit.cli.convert import run_conversion
 
     request = options.from_flags(flags, command_line=shlex.join(["atc", *words]))
+    if request.auto_keep_dtype:
+        from asc_devkit.cli.tune import keep_then
+
+        tuned = keep_then(request)
+        if tuned is None:
+            click.echo("ATC run failed: the target of --auto_keep_dtype is not reached; no .om was written.")
+            return 1
+        request = tuned
     result = run_conversion(request)
     click.echo(f"ATC run success, the model save path is {_shown(str(result.om_path))}")
     if flags.get("display_model_info") == "1":

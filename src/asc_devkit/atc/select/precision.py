@@ -172,14 +172,14 @@ class _Selector:
         accepted = _accepted(spec, self.soc)
         if origin == FP32 and node in self.keep_fp32:
             return FP32, FP32
-        if origin == FP32 and node in self.read_fp32:
-            return FP32, low if mode.vector_low else FP32
         if self.overrides.keeps(node):
             if origin in accepted:
                 return origin, origin
             self.result.warnings.append(
                 f"--keep_dtype: {node.name} ({node.op_type}) cannot keep its type: {self.soc.name} lacks it."
             )
+        if origin == FP32 and node in self.read_fp32:
+            return FP32, low if mode.vector_low else FP32
         if spec.engine is Engine.AICPU and origin in accepted and not mode.vector_low:
             return origin, origin
         if mode.keep:
@@ -236,7 +236,7 @@ class _Selector:
         self.origin[output] = output.dtype
         source = node.inputs[0]
         target = output.dtype
-        if node in self.keep_fp32:
+        if node in self.keep_fp32 or self.overrides.keeps(node):
             return
         if self.mode.vector_low or (self.mode.follow and source is not None and source.dtype == self.mode.low):
             target = self.mode.low
