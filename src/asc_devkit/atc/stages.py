@@ -201,6 +201,11 @@ def _insert_aipp(job: Job, log: ConversionLog) -> None:
         fp16_inputs=[name.strip() for name in job.options.input_fp16_nodes.split(";")],
     )
     for name, found in made.items():
+        if isinstance(found, aipp.DynamicAipp):
+            log.info(
+                f"AIPP: input {name} takes pictures of up to {found.max_src_image_size} bytes, parameters at run time"
+            )
+            continue
         size = f"{found.src_image_size_w} x {found.src_image_size_h}"
         log.info(f"AIPP: input {name} takes uint8 {found.input_format} pictures of {size}")
 
