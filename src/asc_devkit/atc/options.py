@@ -155,7 +155,7 @@ def from_flags(flags: Mapping[str, str], command_line: str = "") -> Options:
         output=Path(flags["output"].removesuffix(".om")),
         soc_version=flags["soc_version"],
         framework=flags["framework"],
-        input_format=flags.get("input_format") or "NCHW",
+        input_format=flags.get("input_format") or ("NHWC" if flags["framework"] == "3" else "NCHW"),
         weight=path("weight"),
         input_shape=shape,
         input_shape_range=text("input_shape_range"),

@@ -14,9 +14,10 @@ import onnx_ir as ir
 from asc_devkit import files, ops, passes, soc
 from asc_devkit.atc import requests
 from asc_devkit.atc.log import ConversionLog
-from asc_devkit.atc.options import FRAMEWORKS, Options
+from asc_devkit.atc.options import Options
 from asc_devkit.atc.select import formats, groups, implmode, overrides, precision
 from asc_devkit.errors import AscError, Problem
+from asc_devkit.frontends.source import Source
 from asc_devkit.ge.desc import ENGINE, MEMBERS, Engine
 
 if TYPE_CHECKING:
@@ -50,21 +51,20 @@ class Job:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def parse(options: Options, log: ConversionLog) -> Job:
-    """Model file -> canonical IR with static shapes; also resolves the chip and cuts the graph at ``out_nodes``."""
+def parse(options: Options, log: ConversionLog, source: Source | None = None) -> Job:
+    """Model file -> canonical IR with static shapes; also resolves the chip and cuts the graph at ``out_nodes``.
+
+    ``source``: the model file, when several conversions share it (gears).
+    """
     resolution = soc.resolve(options.soc_version)
     for warning in resolution.warnings:
         log.warning(warning)
-    if options.framework != "5":
-        raise AscError(_framework(options.framework))
     if options.input_shape_range:
         raise AscError(_ranges(options.input_shape_range))
-    from asc_devkit.frontends.onnx import load
     from asc_devkit.frontends.shapes import parse_input_shape
     from asc_devkit.ops.infer import infer
 
-    loaded = load(
-        options.model,
+    loaded = (source or open_source(options)).load(
         input_shapes=parse_input_shape(options.input_shape, options.allow_empty) if options.input_shape else None,
         out_nodes=options.out_nodes.split(";") if options.out_nodes else None,
         host_ops=options.host_ops,
@@ -87,6 +87,11 @@ def parse(options: Options, log: ConversionLog) -> Job:
         log.info(f"input {value.name}: {value.dtype} {list(value.shape or ())}")
     _dump(job, "parse")
     return job
+
+
+def open_source(options: Options) -> Source:
+    """The model file and its framework."""
+    return Source(options.model, options.framework, options.weight)
 
 
 def _input(value: ir.Value) -> InputSpec:
@@ -281,22 +286,6 @@ def write_failure(options: Options, log: ConversionLog, error: AscError) -> None
     if rows:
         report = {"op": rows, "result": "failed"}
         files.write_text(options.check_report, json.dumps(report, indent=4) + "\n")
-
-
-def _framework(framework: str) -> Problem:
-    hint = {
-        "0": "Convert the Caffe model to ONNX first; Caffe files are not read yet.",
-        "1": "Export the MindSpore model to ONNX (mindspore.export(..., file_format='ONNX')).",
-        "3": "Convert the TensorFlow graph with tf2onnx (pip install tf2onnx tensorflow), then use --framework=5.",
-    }
-    return Problem(
-        "E10055",
-        f"--framework={framework} ({FRAMEWORKS[framework]}) is not supported yet.",
-        cause="This version reads ONNX models.",
-        fix=hint[framework],
-        nodes=("--framework",),
-        seed_class="EE1055",
-    )
 
 
 def _ranges(text: str) -> Problem:

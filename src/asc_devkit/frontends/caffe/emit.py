@@ -59,8 +59,8 @@ class Graph:
     def proto(self, name: str) -> onnx.ModelProto:
         """The finished model; every value gets a unique name."""
         taken: set[str] = set()
-        for value in (*self.inputs, *self.outputs):  # these must keep their names
-            value.name = _free(value.name, taken)
+        for visible in (*self.inputs, *self.outputs):  # these must keep their names
+            visible.name = _free(visible.name, taken)
         initializers: list[Value] = []
         seen: set[int] = {id(v) for v in (*self.inputs, *self.outputs)}
         for node in self.nodes:
@@ -134,7 +134,9 @@ class Site:
     def weight(self, index: int, what: str) -> Array:
         """Weight blob ``index``. Raises ``LayerError`` when the caffemodel has fewer."""
         if index >= len(self.weights):
-            raise LayerError(f"its {what} (blob {index}) are missing in the caffemodel, which holds {len(self.weights)}")
+            raise LayerError(
+                f"its {what} (blob {index}) are missing in the caffemodel, which holds {len(self.weights)}"
+            )
         return self.weights[index]
 
     def axis(self, number: int, rank: int | None = None) -> int:

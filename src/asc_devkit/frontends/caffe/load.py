@@ -18,9 +18,11 @@ from asc_devkit.frontends.caffe.text import MAX_BYTES, Message, TextError, parse
 from asc_devkit.frontends.caffe.weights import MAX_BYTES as MAX_WEIGHTS
 from asc_devkit.frontends.caffe.weights import WeightError, Weights, read
 
-_FOR_TRAINING: Final = frozenset({"weight_filler", "bias_filler", "filler", "scale_filler", "engine", "slope_filler",
-                                  "moving_average_fraction", "axis", "num_axes", "convolution_param", "momentum",
-                                  "slope_filler", "cudnn_convolution_algo_seeker", "var_eps"})  # fmt: skip
+_WEIGHTED: Final = frozenset({"Convolution", "ConvolutionDepthwise", "DepthwiseConvolution", "Deconvolution", "InnerProduct",
+                              "BatchNorm", "BN", "PReLU", "Embed", "LSTM", "RNN", "Normalize"})  # fmt: skip
+# Fields of parameter messages that matter only while training, or that name an implementation.
+_FOR_TRAINING: Final = frozenset({"weight_filler", "bias_filler", "filler", "scale_filler", "slope_filler", "engine",
+                                  "moving_average_fraction", "momentum", "num_axes", "axis"})  # fmt: skip
 
 
 def to_onnx(
@@ -28,8 +30,11 @@ def to_onnx(
     weights: bytes | mmap,
     name: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    out_nodes: Sequence[str] | None = None,
 ) -> tuple[onnx.ModelProto, list[str]]:
     """Convert; ``shapes`` replaces or supplies input shapes. Returns the model and remarks for the user.
+
+    ``out_nodes``: only what these blobs and layers (``layer:0``) need has to be convertible.
 
     ``text`` and ``weights`` are file contents, ``name`` the prototxt's for messages. Raises ``AscError``
     with every unsupported layer type, or else every layer that cannot be converted.
@@ -37,10 +42,15 @@ def to_onnx(
     from asc_devkit.frontends.caffe.layers import HANDLERS
 
     net = _network(text, name)
+    if out_nodes:
+        _prune(net, out_nodes)
     stored = _weights(weights)
     unknown = [layer for layer in net.layers if layer.type not in HANDLERS]
     if unknown:
         raise AscError(_unsupported(unknown, list(HANDLERS)))
+    bare = [layer for layer in net.layers if layer.type in _WEIGHTED and layer.name not in stored.layers]
+    if bare:
+        raise AscError([_without_weights(layer, list(stored.layers)) for layer in bare])
     graph, blobs = Graph(), _inputs(net, shapes or {})
     graph.inputs = list(blobs.values())
     problems: list[Problem] = []
@@ -91,8 +101,30 @@ def _network(text: bytes | mmap, name: str) -> Network:
         what, line = "it is no text file", 1
         fix = "give the .prototxt with --model and the .caffemodel with --weight"
     except TextError as error:
-        what, line, fix = error.what, error.line, "correct the line; `layer { name: ... type: ... }` is the form expected"
-    raise AscError(_problem("E11032", f"{name!r} cannot be read as a Caffe prototxt: {what} (line {line})", fix, (f"{name}:{line}",)))
+        what, line, fix = (
+            error.what,
+            error.line,
+            "correct the line; `layer { name: ... type: ... }` is the form expected",
+        )
+    raise AscError(
+        _problem(
+            "E11032", f"{name!r} cannot be read as a Caffe prototxt: {what} (line {line})", fix, (f"{name}:{line}",)
+        )
+    )
+
+
+def _prune(net: Network, out_nodes: Sequence[str]) -> None:
+    """Leave only the layers that the named blobs and layers need; names that do not exist are judged later."""
+    layers = {text.strip().rpartition(":")[0] for text in out_nodes}
+    needed = {text.strip() for text in out_nodes}
+    kept = []
+    for layer in reversed(net.layers):
+        if layer.name in layers or needed & set(layer.tops):
+            kept.append(layer)
+            needed = (needed - set(layer.tops)) | set(layer.bottoms)
+    if kept:
+        net.layers = kept[::-1]
+        net.inputs = {name: shape for name, shape in net.inputs.items() if name in needed}
 
 
 def _weights(data: bytes | mmap) -> Weights:
@@ -100,15 +132,17 @@ def _weights(data: bytes | mmap) -> Weights:
     try:
         if len(data) <= MAX_WEIGHTS:
             stored = read(data)
-            if stored.layers:
+            if stored.count:
                 return stored
-            what = "there are no weights in it"
+            what = "there is no layer in it"
         else:
             what, cause, fix = "it is larger than 2 GiB", "", "convert the net to ONNX with external data"
     except WeightError as error:
         what = f"{error.what} (at byte {error.offset} of {len(data)})"
         cause = "an interrupted download or copy" if error.truncated else cause
-    raise AscError(_problem("E11032", f"the --weight file cannot be read as a caffemodel: {what}", fix, ("--weight",), cause))
+    raise AscError(
+        _problem("E11032", f"the --weight file cannot be read as a caffemodel: {what}", fix, ("--weight",), cause)
+    )
 
 
 def _inputs(net: Network, shapes: Mapping[str, Sequence[int]]) -> dict[str, Value]:
@@ -121,7 +155,12 @@ def _inputs(net: Network, shapes: Mapping[str, Sequence[int]]) -> dict[str, Valu
             problems.append(_problem("E10001", f"the input {name!r} has no fixed shape: {list(shape)}", fix, (name,)))
         elif any(d <= 0 for d in shape) or np.prod([float(d) for d in shape]) > 2**31:
             problems.append(
-                _problem("E11027", f"the input {name!r} has the shape {list(shape)}", "correct the prototxt or --input_shape", (name,))
+                _problem(
+                    "E11027",
+                    f"the input {name!r} has the shape {list(shape)}",
+                    "correct the prototxt or --input_shape",
+                    (name,),
+                )
             )
         blobs[name] = Value(shape, name)
     if not blobs:
@@ -147,14 +186,7 @@ def _build(layer: Layer, graph: Graph, blobs: dict[str, Value], stored: Weights,
     arrays = [blob.astype(np.float32) for blob in stored.layers.get(layer.name, [])]
     site = Site(layer, graph, [blobs[b] for b in layer.bottoms], arrays)
     start = len(graph.nodes)
-    try:
-        results = HANDLERS[layer.type](site)
-    except LayerError as error:
-        if "missing in the caffemodel" in str(error) and layer.name not in stored.layers:
-            near = difflib.get_close_matches(layer.name, list(stored.layers), 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise LayerError(f"the caffemodel holds no weights for it{hint}") from error
-        raise
+    results = HANDLERS[layer.type](site)
     if len(results) != len(layer.tops):
         raise LayerError(f"it has {len(layer.tops)} tops, {len(results)} are expected")
     warnings += site.warnings
@@ -184,9 +216,9 @@ def _unsupported(layers: list[Layer], known: list[str]) -> list[Problem]:
         problems.append(
             Problem(
                 "E11009",
-                f"ATC unsupported op type: {kind}. No Caffe parser exists for the layer type, used by {len(names)} layer(s){hint}",
+                f"ATC unsupported op type: {kind}. No Caffe parser exists for the type of {len(names)} layer(s){hint}",
                 "The type belongs to a fork of Caffe, or is misspelt.",
-                "Express the layer with supported ones (docs/front_ends.md lists them), or cut the net before it with --out_nodes.",
+                "Express it with supported layers (docs/front_ends.md), or cut the net before it with --out_nodes.",
                 tuple(f"{name} ({kind})" for name in names),
                 "EE2002",
             )
@@ -194,12 +226,22 @@ def _unsupported(layers: list[Layer], known: list[str]) -> list[Problem]:
     return problems
 
 
+def _without_weights(layer: Layer, known: list[str]) -> Problem:
+    near = difflib.get_close_matches(layer.name, known, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    what = f"layer {layer.name!r} ({layer.type}): the caffemodel holds no weights for it{hint}"
+    return _problem(
+        "E11029",
+        what,
+        "give the caffemodel that was trained with this prototxt: weights go by layer name",
+        (layer.name,),
+    )
+
+
 def _refused(layer: Layer, what: str, where: str) -> Problem:
-    if "holds no weights" in what or "missing in the caffemodel" in what:
-        fix = "give the caffemodel that was trained with this prototxt: weights are found by layer name"
-        return _problem("E11029", f"layer {layer.name!r} ({layer.type}): {what}", fix, (layer.name,))
-    fix = f"correct the layer in {where}"
-    return _problem("E14001", f"layer {layer.name!r} ({layer.type}): {what}", fix, (layer.name,))
+    return _problem(
+        "E14001", f"layer {layer.name!r} ({layer.type}): {what}", f"correct the layer in {where}", (layer.name,)
+    )
 
 
 def _problem(code: str, what: str, fix: str, nodes: tuple[Any, ...], cause: str = "") -> Problem:

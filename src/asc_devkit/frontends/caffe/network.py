@@ -85,7 +85,9 @@ def network(root: Message) -> Network:
 
 def _layer(message: Message, old: bool) -> Layer:
     if old and message.messages("layer"):
-        raise TextError("the prototxt has the form of 2013 (`layers { layer {`); upgrade it with Caffe's tools", message.line)
+        raise TextError(
+            "the prototxt has the form of 2013 (`layers { layer {`); upgrade it with Caffe's tools", message.line
+        )
     name = message.text("name")
     if old:
         word = message.enum("type", tuple(_OLD_NAMES), "NONE")
@@ -109,22 +111,24 @@ def _included(message: Message, state: Message) -> bool:
 
 
 def _meets(rule: Message, state: Message) -> bool:
-    level, stages = state.int("level"), set(state.texts("stage"))
+    level, stages = state.integer("level"), set(state.texts("stage"))
     if "phase" in rule and rule.enum("phase", ("TRAIN", "TEST"), "TEST") != "TEST":
         return False
-    if "min_level" in rule and level < rule.int("min_level"):
+    if "min_level" in rule and level < rule.integer("min_level"):
         return False
-    if "max_level" in rule and level > rule.int("max_level"):
+    if "max_level" in rule and level > rule.integer("max_level"):
         return False
     return stages >= set(rule.texts("stage")) and not stages & set(rule.texts("not_stage"))
 
 
 def _declared_inputs(root: Message) -> dict[str, tuple[int, ...]]:
     names = root.texts("input")
-    shapes = [tuple(shape.ints("dim")) for shape in root.messages("input_shape")]
-    dims = root.ints("input_dim")
+    shapes = [tuple(shape.integers("dim")) for shape in root.messages("input_shape")]
+    dims = root.integers("input_dim")
     if dims and len(dims) != 4 * len(names):
-        raise TextError(f"input_dim must give 4 numbers per input, {len(dims)} are given for {len(names)} input(s)", root.line)
+        raise TextError(
+            f"input_dim must give 4 numbers per input, {len(dims)} are given for {len(names)} input(s)", root.line
+        )
     if shapes and len(shapes) != len(names):
         raise TextError(f"{len(shapes)} input_shape for {len(names)} input(s)", root.line)
     if dims:
@@ -136,9 +140,11 @@ def _take_inputs(net: Network) -> None:
     kept = []
     for layer in net.layers:
         if layer.type == "Input":
-            shapes = [tuple(s.ints("dim")) for s in layer.message.message("input_param").messages("shape")]
+            shapes = [tuple(s.integers("dim")) for s in layer.message.message("input_param").messages("shape")]
             if len(shapes) not in (1, len(layer.tops)):
-                raise TextError(f"layer {layer.name!r} has {len(layer.tops)} tops and {len(shapes)} shapes", layer.message.line)
+                raise TextError(
+                    f"layer {layer.name!r} has {len(layer.tops)} tops and {len(shapes)} shapes", layer.message.line
+                )
             shapes = shapes * len(layer.tops) if len(shapes) == 1 else shapes
             net.inputs.update(zip(layer.tops, shapes, strict=True))
         elif layer.type in DATA_LAYERS and not layer.bottoms:

@@ -23,7 +23,18 @@ _TOKEN: Final = re.compile(
       | (?P<mark>[][{}<>:,;])""",
     re.VERBOSE,
 )
-_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_ESCAPES: Final = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "v": "\v",
+}
 _TRUE: Final = frozenset({"true", "True", "t", "1"})
 _FALSE: Final = frozenset({"false", "False", "f", "0"})
 
@@ -95,25 +106,25 @@ class Message:
         found = self.texts(name)
         return found[-1] if found else default
 
-    def ints(self, name: str) -> list[int]:
+    def integers(self, name: str) -> list[int]:
         """All integers called ``name``; each within 64 bits."""
-        return [self._int(name, value) for value in self._values(name)]
+        return [self._integer(name, value) for value in self._values(name)]
 
-    def int(self, name: str, default: int = 0) -> int:
+    def integer(self, name: str, default: int = 0) -> int:
         """The integer called ``name``."""
-        found = self.ints(name)
+        found = self.integers(name)
         return found[-1] if found else default
 
-    def floats(self, name: str) -> list[float]:
+    def numbers(self, name: str) -> list[float]:
         """All numbers called ``name``."""
-        return [self._float(name, value) for value in self._values(name)]
+        return [self._number(name, value) for value in self._values(name)]
 
-    def float(self, name: str, default: float = 0.0) -> float:
+    def number(self, name: str, default: float = 0.0) -> float:
         """The number called ``name``."""
-        found = self.floats(name)
+        found = self.numbers(name)
         return found[-1] if found else default
 
-    def bool(self, name: str, default: bool = False) -> bool:
+    def flag(self, name: str, default: bool = False) -> bool:
         """The truth value called ``name``."""
         values = self._values(name)
         if not values:
@@ -131,7 +142,7 @@ class Message:
         scalar = self._scalar(name, values[-1], ("word", "number"))
         if scalar.kind == "number":
             by_number = dict(zip(numbers or range(len(known)), known, strict=True))
-            found = by_number.get(self._int(name, scalar), "")
+            found = by_number.get(self._integer(name, scalar), "")
         else:
             found = scalar.text if scalar.text in known else ""
         if not found:
@@ -147,10 +158,12 @@ class Message:
         if isinstance(value, Message):
             raise TextError(f"{name} must be a value, not a message in braces", value.line)
         if value.kind not in kinds:
-            raise TextError(f"{name} must be a {' or '.join(kinds)}, not the {value.kind} {value.text[:60]!r}", value.line)
+            raise TextError(
+                f"{name} must be a {' or '.join(kinds)}, not the {value.kind} {value.text[:60]!r}", value.line
+            )
         return value
 
-    def _int(self, name: str, value: Value) -> int:
+    def _integer(self, name: str, value: Value) -> int:
         scalar = self._scalar(name, value, ("number",))
         try:
             number = int(scalar.text, 0) if "x" in scalar.text.lower() else int(scalar.text)
@@ -160,11 +173,17 @@ class Message:
             raise TextError(f"{name} is out of range: {scalar.text}", scalar.line)
         return number
 
-    def _float(self, name: str, value: Value) -> float:
+    def _number(self, name: str, value: Value) -> float:
         scalar = self._scalar(name, value, ("number", "word"))
         if scalar.kind == "word" and scalar.text.lower().lstrip("-") not in ("inf", "infinity", "nan"):
             raise TextError(f"{name} must be a number, not {scalar.text!r}", scalar.line)
-        text = scalar.text if "x" in scalar.text.lower() else scalar.text.rstrip("fF") if scalar.kind == "number" else scalar.text
+        text = (
+            scalar.text
+            if "x" in scalar.text.lower()
+            else scalar.text.rstrip("fF")
+            if scalar.kind == "number"
+            else scalar.text
+        )
         number = float(int(text, 16)) if "x" in text.lower() and scalar.kind == "number" else float(text)
         if math.isnan(number):
             raise TextError(f"{name} is not a number", scalar.line)

@@ -36,10 +36,10 @@ class WeightError(Exception):
 
 @dataclass
 class Weights:
-    """Blobs by layer name, each float32 (or float64) in its own shape; old 4-D blobs have leading ones."""
+    """Blobs by layer name in their own shapes (old 4-D blobs have leading ones), and the count of layers."""
 
     layers: dict[str, list[Array]] = field(default_factory=dict)
-    old: bool = False
+    count: int = 0
 
 
 def read(data: bytes | mmap) -> Weights:
@@ -49,14 +49,12 @@ def read(data: bytes | mmap) -> Weights:
     """
     wire = _Wire(data)
     weights = Weights()
-    count = 0
     for number, start, end in wire.messages(0, len(data)):
         if number not in (2, 100):
             continue
-        count += 1
-        if count > MAX_LAYERS:
+        weights.count += 1
+        if weights.count > MAX_LAYERS:
             raise WeightError(f"more than {MAX_LAYERS} layers", start)
-        weights.old |= number == 2
         name, blobs = _layer(wire, start, end, _OLD_LAYER if number == 2 else _LAYER)
         if blobs and name not in weights.layers:
             weights.layers[name] = blobs
@@ -64,7 +62,8 @@ def read(data: bytes | mmap) -> Weights:
 
 
 def _layer(wire: _Wire, start: int, end: int, numbers: tuple[int, int]) -> tuple[str, list[Array]]:
-    name, blobs = "", []
+    name = ""
+    blobs: list[Array] = []
     for number, a, b in wire.messages(start, end):
         if number == numbers[0]:
             name = bytes(wire.view[a:b]).decode("utf-8", "replace")

@@ -10,7 +10,16 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from asc_devkit.frontends.caffe.emit import Site, Value
-from asc_devkit.frontends.caffe.layers import activation, detection, normalize, product, recurrent, resize, shape, window
+from asc_devkit.frontends.caffe.layers import (
+    activation,
+    detection,
+    normalize,
+    product,
+    recurrent,
+    resize,
+    shape,
+    window,
+)
 
 HANDLERS: Final[Mapping[str, Callable[[Site], list[Value]]]] = {
     **activation.HANDLERS,

@@ -17,7 +17,7 @@ def _unary(kind: str) -> Callable[[Site], list[Value]]:
 
 def relu(s: Site) -> list[Value]:
     """max(x, 0) + negative_slope * min(x, 0)."""
-    slope = s.param("relu_param").float("negative_slope")
+    slope = s.param("relu_param").number("negative_slope")
     if slope:
         return [s.op("LeakyRelu", [s.x], s.x.shape, alpha=slope)]
     return [s.op("Relu", [s.x], s.x.shape)]
@@ -30,7 +30,7 @@ def relu6(s: Site) -> list[Value]:
 
 def prelu(s: Site) -> list[Value]:
     """max(x, 0) + a_c * min(x, 0) with one a per channel, or one for all."""
-    s.param("prelu_param").bool("channel_shared")
+    s.param("prelu_param").flag("channel_shared")
     slope = s.weight(0, "slopes").reshape(-1).astype(np.float32)
     channels = s.x.shape[1] if len(s.x.shape) > 1 else 1
     if slope.size not in (1, channels):
@@ -42,12 +42,12 @@ def prelu(s: Site) -> list[Value]:
 
 def elu(s: Site) -> list[Value]:
     """x for x > 0, else alpha * (exp(x) - 1)."""
-    return [s.op("Elu", [s.x], s.x.shape, alpha=s.param("elu_param").float("alpha", 1.0))]
+    return [s.op("Elu", [s.x], s.x.shape, alpha=s.param("elu_param").number("alpha", 1.0))]
 
 
 def swish(s: Site) -> list[Value]:
     """x * sigmoid(beta * x)."""
-    beta = s.param("swish_param").float("beta", 1.0)
+    beta = s.param("swish_param").number("beta", 1.0)
     inner = s.x if beta == 1 else s.op("Mul", [s.x, s.number(beta, "beta")], s.x.shape)
     return [s.op("Mul", [s.x, s.op("Sigmoid", [inner], s.x.shape)], s.x.shape)]
 
@@ -63,8 +63,8 @@ def _affine(s: Site, value: Value, scale: float, shift: float) -> Value:
 def power(s: Site) -> list[Value]:
     """(shift + scale * x) ^ power."""
     p = s.param("power_param")
-    value = _affine(s, s.x, p.float("scale", 1.0), p.float("shift"))
-    exponent = p.float("power", 1.0)
+    value = _affine(s, s.x, p.number("scale", 1.0), p.number("shift"))
+    exponent = p.number("power", 1.0)
     if exponent != 1:
         value = s.op("Pow", [value, s.number(exponent, "power")], value.shape)
     return [value]
@@ -73,42 +73,42 @@ def power(s: Site) -> list[Value]:
 def exp(s: Site) -> list[Value]:
     """base ^ (shift + scale * x); base -1 stands for e."""
     p = s.param("exp_param")
-    base = p.float("base", -1.0)
+    base = p.number("base", -1.0)
     if base != -1 and base <= 0:
         raise LayerError(f"its base {base} is not positive")
     factor = 1.0 if base == -1 else math.log(base)
-    value = _affine(s, s.x, p.float("scale", 1.0) * factor, p.float("shift") * factor)
+    value = _affine(s, s.x, p.number("scale", 1.0) * factor, p.number("shift") * factor)
     return [s.op("Exp", [value], value.shape)]
 
 
 def log(s: Site) -> list[Value]:
     """log(shift + scale * x) to the given base; base -1 stands for e."""
     p = s.param("log_param")
-    base = p.float("base", -1.0)
+    base = p.number("base", -1.0)
     if base != -1 and (base <= 0 or base == 1):
         raise LayerError(f"{base} is no base of a logarithm")
-    value = s.op("Log", [_affine(s, s.x, p.float("scale", 1.0), p.float("shift"))], s.x.shape)
+    value = s.op("Log", [_affine(s, s.x, p.number("scale", 1.0), p.number("shift"))], s.x.shape)
     return [value if base == -1 else s.op("Mul", [value, s.number(1 / math.log(base), "base")], value.shape)]
 
 
 def threshold(s: Site) -> list[Value]:
     """1 where x > threshold, else 0."""
-    limit = s.number(s.param("threshold_param").float("threshold"), "threshold")
+    limit = s.number(s.param("threshold_param").number("threshold"), "threshold")
     return [s.op("Cast", [s.op("Greater", [s.x, limit], s.x.shape)], s.x.shape, to=1)]
 
 
 def clip(s: Site) -> list[Value]:
     """min(max(x, min), max)."""
     p = s.param("clip_param")
-    low, high = s.number(p.float("min"), "min"), s.number(p.float("max"), "max")
+    low, high = s.number(p.number("min"), "min"), s.number(p.number("max"), "max")
     return [s.op("Clip", [s.x, low, high], s.x.shape)]
 
 
 def dropout(s: Site) -> list[Value]:
     """x: dropout does nothing after training (forks with scale_train false multiply by 1 - ratio)."""
     p = s.param("dropout_param")
-    ratio = p.float("dropout_ratio", 0.5)
-    if p.bool("scale_train", True):
+    ratio = p.number("dropout_ratio", 0.5)
+    if p.flag("scale_train", True):
         return [s.op("Identity", [s.x], s.x.shape)]
     return [s.op("Mul", [s.x, s.number(1 - ratio, "keep")], s.x.shape)]
 
@@ -117,8 +117,8 @@ def eltwise(s: Site) -> list[Value]:
     """Product, weighted sum or maximum of inputs of one shape."""
     p = s.param("eltwise_param")
     kind = p.enum("operation", ("PROD", "SUM", "MAX"), "SUM")
-    factors = p.floats("coeff")
-    p.bool("stable_prod_grad")
+    factors = p.numbers("coeff")
+    p.flag("stable_prod_grad")
     values = list(s.inputs)
     if len(values) < 2:
         raise LayerError(f"it needs two bottoms or more and has {len(values)}")

@@ -15,9 +15,9 @@ def batch_norm(s: Site) -> list[Value]:
     Five blobs (NVIDIA's fork) carry scale and bias too. Without ``use_global_stats`` the batch's own statistics are taken.
     """
     p = s.param("batch_norm_param")
-    epsilon = p.float("eps", 1e-5)
+    epsilon = p.number("eps", 1e-5)
     channels = s.x.shape[1] if len(s.x.shape) > 1 else 1
-    if not p.bool("use_global_stats", True):
+    if not p.flag("use_global_stats", True):
         axes = [0, *range(2, len(s.x.shape))]
         return [_standardised(s, s.x, axes, epsilon, inside=True)]
     mean, variance = (_channel(s, i, channels, what) for i, what in ((0, "means"), (1, "variances")))
@@ -35,14 +35,14 @@ def bn(s: Site) -> list[Value]:
     p = s.param("bn_param")
     channels = s.x.shape[1] if len(s.x.shape) > 1 else 1
     scale, bias = _channel(s, 0, channels, "scales"), _channel(s, 1, channels, "biases")
-    p.bool("frozen")
+    p.flag("frozen")
     p.enum("bn_mode", ("LEARN", "INFERENCE"), "INFERENCE")
     if len(s.weights) < 4:
         shape = (channels, *[1] * (len(s.x.shape) - 2))
         scaled = s.op("Mul", [s.x, s.constant(scale.reshape(shape), "scale")], s.x.shape)
         return [s.op("Add", [scaled, s.constant(bias.reshape(shape), "bias")], s.x.shape)]
     mean, variance = _channel(s, 2, channels, "means"), _channel(s, 3, channels, "variances")
-    return [_normalised(s, scale, bias, mean, variance, p.float("eps", 1e-5))]
+    return [_normalised(s, scale, bias, mean, variance, p.number("eps", 1e-5))]
 
 
 def _normalised(s: Site, scale: Array, bias: Array, mean: Array, variance: Array, epsilon: float) -> Value:
@@ -78,10 +78,12 @@ def _standardised(s: Site, x: Value, axes: list[int], epsilon: float, inside: bo
 def mvn(s: Site) -> list[Value]:
     """(x - mean) / (deviation + eps) per sample and channel, or per sample."""
     p = s.param("mvn_param")
-    axes = list(range(1 if p.bool("across_channels") else 2, len(s.x.shape)))
+    axes = list(range(1 if p.flag("across_channels") else 2, len(s.x.shape)))
     if not axes:
         raise LayerError(f"its input of {len(s.x.shape)} axes has nothing to take a mean over")
-    return [_standardised(s, s.x, axes, p.float("eps", 1e-9), inside=False, variance=p.bool("normalize_variance", True))]
+    return [
+        _standardised(s, s.x, axes, p.number("eps", 1e-9), inside=False, variance=p.flag("normalize_variance", True))
+    ]
 
 
 def _spread(s: Site, count: int, axis: int, other: tuple[int, ...]) -> tuple[int, ...]:
@@ -105,7 +107,7 @@ def _stored(s: Site, param_axis: int, axes: int, index: int, what: str) -> Value
 def scale(s: Site) -> list[Value]:
     """x * scale + bias; the scale is stored or the second input."""
     p = s.param("scale_param")
-    number, axes = p.int("axis", 1), p.int("num_axes", 1)
+    number, axes = p.integer("axis", 1), p.integer("num_axes", 1)
     if len(s.inputs) > 1:
         other = s.input(1)
         factor = s.reshape(other, _spread(s, len(other.shape), s.axis(number) if other.shape else 0, other.shape))
@@ -113,7 +115,7 @@ def scale(s: Site) -> list[Value]:
     else:
         factor, first = _stored(s, number, axes, 0, "scale"), 1
     result = s.op("Mul", [s.x, factor], s.x.shape)
-    if p.bool("bias_term"):
+    if p.flag("bias_term"):
         result = s.op("Add", [result, _stored(s, number, axes, first, "bias")], s.x.shape)
     return [result]
 
@@ -121,7 +123,7 @@ def scale(s: Site) -> list[Value]:
 def bias(s: Site) -> list[Value]:
     """x + bias; the bias is stored or the second input."""
     p = s.param("bias_param")
-    number, axes = p.int("axis", 1), p.int("num_axes", 1)
+    number, axes = p.integer("axis", 1), p.integer("num_axes", 1)
     if len(s.inputs) > 1:
         other = s.input(1)
         term = s.reshape(other, _spread(s, len(other.shape), s.axis(number) if other.shape else 0, other.shape))
@@ -136,10 +138,10 @@ def lrn(s: Site) -> list[Value]:
     Within a channel the mean counts the padding and k is 1.
     """
     p = s.param("lrn_param")
-    size, alpha, beta = p.int("local_size", 5), p.float("alpha", 1.0), p.float("beta", 0.75)
+    size, alpha, beta = p.integer("local_size", 5), p.number("alpha", 1.0), p.number("beta", 0.75)
     if size < 1 or size % 2 == 0 or len(s.x.shape) != 4:
         raise LayerError(f"local_size {size} for an input of {len(s.x.shape)} axes is not possible")
-    k = p.float("k", 1.0)
+    k = p.number("k", 1.0)
     if p.enum("norm_region", ("ACROSS_CHANNELS", "WITHIN_CHANNEL"), "ACROSS_CHANNELS") == "ACROSS_CHANNELS":
         return [s.op("LRN", [s.x], s.x.shape, size=size, alpha=alpha, beta=beta, bias=k)]
     square = s.op("Mul", [s.x, s.x], s.x.shape)
@@ -155,13 +157,13 @@ def normalize(s: Site) -> list[Value]:
     """x / sqrt(sum of squares + eps) * scale, the sum over channels or over the whole sample (SSD)."""
     p = s.param("norm_param")
     rank = len(s.x.shape)
-    axes = list(range(1, rank)) if p.bool("across_spatial", True) else [1]
-    p.bool("channel_shared", True)
+    axes = list(range(1, rank)) if p.flag("across_spatial", True) else [1]
+    p.flag("channel_shared", True)
     if rank < 2:
         raise LayerError(f"its input has {rank} axes, two or more are needed")
     small = tuple(1 if i in axes else n for i, n in enumerate(s.x.shape))
     total = s.op("ReduceSum", [s.op("Mul", [s.x, s.x], s.x.shape), s.constant(axes, "axes")], small, keepdims=1)
-    norm = s.op("Sqrt", [s.op("Add", [total, s.number(p.float("eps", 1e-10), "eps")], small)], small)
+    norm = s.op("Sqrt", [s.op("Add", [total, s.number(p.number("eps", 1e-10), "eps")], small)], small)
     factor = s.weight(0, "scales").reshape(-1).astype(np.float32)
     if factor.size not in (1, s.x.shape[1]):
         raise LayerError(f"it has {factor.size} scales for {s.x.shape[1]} channels")
@@ -171,7 +173,7 @@ def normalize(s: Site) -> list[Value]:
 
 def softmax(s: Site) -> list[Value]:
     """exp(x - max) / sum over one axis."""
-    axis = s.axis(s.param("softmax_param").int("axis", 1))
+    axis = s.axis(s.param("softmax_param").integer("axis", 1))
     return [s.op("Softmax", [s.x], s.x.shape, axis=axis)]
 
 

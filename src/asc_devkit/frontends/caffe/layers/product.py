@@ -12,15 +12,15 @@ from asc_devkit.frontends.caffe.emit import LayerError, Site, Value
 def inner_product(s: Site) -> list[Value]:
     """x W^T + b over all axes from ``axis`` on; the axes before it are kept."""
     p = s.param("inner_product_param")
-    axis, count = s.axis(p.int("axis", 1)), p.int("num_output")
-    transposed = p.bool("transpose")
+    axis, count = s.axis(p.integer("axis", 1)), p.integer("num_output")
+    transposed = p.flag("transpose")
     rows, width = math.prod(s.x.shape[:axis]), math.prod(s.x.shape[axis:])
     raw = s.weight(0, "weights")
     if count < 1 or raw.size != count * width:
         raise LayerError(f"its weights have the shape {list(raw.shape)}, [{count}, {width}] is expected")
     matrix = raw.reshape((width, count) if transposed else (count, width)).astype(np.float32)
     inputs = [s.reshape(s.x, (rows, width), "rows"), s.constant(matrix, "weight")]
-    if p.bool("bias_term", True):
+    if p.flag("bias_term", True):
         bias = s.weight(1, "biases")
         if bias.size != count:
             raise LayerError(f"it has {bias.size} biases for {count} outputs")
@@ -32,14 +32,14 @@ def inner_product(s: Site) -> list[Value]:
 def embed(s: Site) -> list[Value]:
     """Rows of a table picked by index, plus a bias."""
     p = s.param("embed_param")
-    rows, count = p.int("input_dim"), p.int("num_output")
+    rows, count = p.integer("input_dim"), p.integer("num_output")
     raw = s.weight(0, "table")
     if rows < 1 or count < 1 or raw.size != rows * count:
         raise LayerError(f"its table has the shape {list(raw.shape)}, [{rows}, {count}] is expected")
     index = s.op("Cast", [s.x], s.x.shape, to=7)
     shape = (*s.x.shape, count)
     result = s.op("Gather", [s.constant(raw.reshape(rows, count).astype(np.float32), "table"), index], shape, axis=0)
-    if p.bool("bias_term", True):
+    if p.flag("bias_term", True):
         bias = s.weight(1, "biases")
         if bias.size != count:
             raise LayerError(f"it has {bias.size} biases for {count} outputs")

@@ -14,9 +14,9 @@ _MAX_STEPS = 512
 def indicator(s: Site) -> list[Value]:
     """0 for the first step of each sequence, 1 for the others, [steps, batch]."""
     p = s.param("continuation_indicator_param")
-    axis = p.int("axis")
-    steps = p.int("time_step") or s.x.shape[s.axis(axis)]
-    batch = p.int("batch_size") or (s.x.shape[1] if len(s.x.shape) > 1 else 1)
+    axis = p.integer("axis")
+    steps = p.integer("time_step") or s.x.shape[s.axis(axis)]
+    batch = p.integer("batch_size") or (s.x.shape[1] if len(s.x.shape) > 1 else 1)
     if not (0 < steps <= _MAX_STEPS and 0 < batch <= 65536):
         raise LayerError(f"{steps} steps of {batch} sequences are not possible")
     marks = np.ones((steps, batch), np.float32)
@@ -27,9 +27,9 @@ def indicator(s: Site) -> list[Value]:
 def _sequence(s: Site) -> tuple[int, int, int, int]:
     """Steps, batch, features and units, checked."""
     p = s.param("recurrent_param")
-    units = p.int("num_output")
-    p.bool("debug_info")
-    if p.bool("expose_hidden"):
+    units = p.integer("num_output")
+    p.flag("debug_info")
+    if p.flag("expose_hidden"):
         raise LayerError("expose_hidden: true is not supported")
     if len(s.inputs) != 2:
         raise LayerError(f"it has {len(s.inputs)} bottoms; the sequence and its indicator are supported")

@@ -29,9 +29,9 @@ def upsample(s: Site) -> list[Value]:
     _, _, h, w = _image(s)
     if len(s.inputs) > 1:
         raise LayerError("unpooling with a mask of positions is not supported")
-    scale = p.int("scale", 2)
-    high, wide = p.int("scale_h", scale), p.int("scale_w", scale)
-    height, width = p.int("upsample_h", h * high), p.int("upsample_w", w * wide)
+    scale = p.integer("scale", 2)
+    high, wide = p.integer("scale_h", scale), p.integer("scale_w", scale)
+    height, width = p.integer("upsample_h", h * high), p.integer("upsample_w", w * wide)
     return [_resized(s, s.x, height, width, "nearest", "asymmetric")]
 
 
@@ -39,7 +39,7 @@ def interp(s: Site) -> list[Value]:
     """Bilinear interpolation with the corner pixels kept in place (segmentation nets); padding cuts or adds borders."""
     p = s.param("interp_param")
     n, c, h, w = _image(s)
-    begin, end = p.int("pad_beg"), p.int("pad_end")
+    begin, end = p.integer("pad_beg"), p.integer("pad_end")
     if max(abs(begin), abs(end)) > _LIMIT or min(h, w) + begin + end < 1:
         raise LayerError(f"pad_beg {begin} and pad_end {end} do not fit an image of {h} x {w}")
     x = s.x
@@ -47,13 +47,13 @@ def interp(s: Site) -> list[Value]:
         padded = (n, c, h + begin + end, w + begin + end)
         x = s.op("Pad", [x, s.constant([0, 0, begin, begin, 0, 0, end, end], "pads")], padded)
     height, width = x.shape[2], x.shape[3]
-    shrink, zoom = p.int("shrink_factor", 1), p.int("zoom_factor", 1)
+    shrink, zoom = p.integer("shrink_factor", 1), p.integer("zoom_factor", 1)
     if not (0 < shrink <= _LIMIT and 0 < zoom <= _LIMIT):
         raise LayerError(f"shrink_factor {shrink} and zoom_factor {zoom} must be positive")
     if len(s.inputs) > 1:
         height, width = s.input(1).shape[-2:]
     elif "height" in p and "width" in p:
-        height, width = p.int("height"), p.int("width")
+        height, width = p.integer("height"), p.integer("width")
     else:
         height, width = ((v - 1) // shrink + 1 for v in (height, width))
         height, width = (v + (v - 1) * (zoom - 1) for v in (height, width))
@@ -67,8 +67,8 @@ def reorg(s: Site) -> list[Value]:
     """
     p = s.param("reorg_param")
     n, c, h, w = _image(s)
-    t = p.int("stride", 2)
-    if p.bool("reverse"):
+    t = p.integer("stride", 2)
+    if p.flag("reverse"):
         raise LayerError("reverse: true is not supported")
     if t < 1 or c % (t * t) or h % t or w % t:
         raise LayerError(f"{list(s.x.shape)} cannot be reorganised with stride {t}")
@@ -81,7 +81,7 @@ def pixel_shuffle(s: Site) -> list[Value]:
     """Channels spread over ``upscale_factor`` x ``upscale_factor`` pixels."""
     p = s.param("pixel_shuffle_param")
     n, c, h, w = _image(s)
-    t = p.int("upscale_factor", 1)
+    t = p.integer("upscale_factor", 1)
     if t < 1 or c % (t * t):
         raise LayerError(f"{c} channels cannot be spread over {t} x {t} pixels")
     return [s.op("DepthToSpace", [s.x], (n, c // (t * t), h * t, w * t), blocksize=t, mode="CRD")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Final
 
@@ -13,7 +14,7 @@ _END: Final = 2**31 - 1
 def concat(s: Site) -> list[Value]:
     """Inputs joined along one axis."""
     p = s.param("concat_param")
-    axis = s.axis(p.int("concat_dim") if "concat_dim" in p else p.int("axis", 1))
+    axis = s.axis(p.integer("concat_dim") if "concat_dim" in p else p.integer("axis", 1))
     rest = {(*v.shape[:axis], *v.shape[axis + 1 :]) for v in s.inputs}
     if len(rest) > 1 or len({len(v.shape) for v in s.inputs}) > 1:
         raise LayerError(f"its bottoms differ beside axis {axis}: {', '.join(str(list(v.shape)) for v in s.inputs)}")
@@ -27,17 +28,17 @@ def concat(s: Site) -> list[Value]:
 def slice_(s: Site) -> list[Value]:
     """The input cut along one axis, at given points or into equal parts."""
     p = s.param("slice_param")
-    axis = s.axis(p.int("slice_dim") if "slice_dim" in p else p.int("axis", 1))
-    points, tops, size = p.ints("slice_point"), len(s.layer.tops), s.x.shape[axis]
+    axis = s.axis(p.integer("slice_dim") if "slice_dim" in p else p.integer("axis", 1))
+    points, tops, size = p.integers("slice_point"), len(s.layer.tops), s.x.shape[axis]
     if points:
         edges = [0, *points, size]
-        if len(points) != tops - 1 or any(b <= a for a, b in zip(edges, edges[1:], strict=False)):
+        if len(points) != tops - 1 or any(b <= a for a, b in itertools.pairwise(edges)):
             raise LayerError(f"slice_point {points} does not cut {size} into {tops} parts")
     else:
         if size % tops:
             raise LayerError(f"{size} cannot be cut into {tops} equal parts")
         edges = list(range(0, size + 1, size // tops))
-    parts = [b - a for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [b - a for a, b in itertools.pairwise(edges)]
     if tops == 1:
         return [s.op("Identity", [s.x], s.x.shape)]
     shapes = [(*s.x.shape[:axis], part, *s.x.shape[axis + 1 :]) for part in parts]
@@ -52,7 +53,7 @@ def split(s: Site) -> list[Value]:
 def flatten(s: Site) -> list[Value]:
     """Axes from ``axis`` to ``end_axis`` made one."""
     p = s.param("flatten_param")
-    first, last = s.axis(p.int("axis", 1)), s.axis(p.int("end_axis", -1))
+    first, last = s.axis(p.integer("axis", 1)), s.axis(p.integer("end_axis", -1))
     if last < first:
         raise LayerError(f"end_axis {last} comes before axis {first}")
     shape = (*s.x.shape[:first], math.prod(s.x.shape[first : last + 1]), *s.x.shape[last + 1 :])
@@ -62,12 +63,12 @@ def flatten(s: Site) -> list[Value]:
 def reshape(s: Site) -> list[Value]:
     """Some axes replaced by others: 0 copies an axis, -1 is computed."""
     p = s.param("reshape_param")
-    wanted, rank = p.message("shape").ints("dim"), len(s.x.shape)
-    start, count = p.int("axis"), p.int("num_axes", -1)
+    wanted, rank = p.message("shape").integers("dim"), len(s.x.shape)
+    start, count = p.integer("axis"), p.integer("num_axes", -1)
     start = start + rank + 1 if start < 0 else start
     end = rank if count == -1 else start + count
     if not 0 <= start <= end <= rank:
-        raise LayerError(f"axis {p.int('axis')} and num_axes {count} do not fit an input of {rank} axes")
+        raise LayerError(f"axis {p.integer('axis')} and num_axes {count} do not fit an input of {rank} axes")
     middle: list[int] = []
     for position, dim in enumerate(wanted):
         if dim == 0 and start + position >= rank:
@@ -90,7 +91,7 @@ def _changed(s: Site, shape: tuple[int, ...]) -> Value:
 
 def permute(s: Site) -> list[Value]:
     """Axes in another order; those not named follow in their own order."""
-    order = s.param("permute_param").ints("order")
+    order = s.param("permute_param").integers("order")
     rank = len(s.x.shape)
     if len(set(order)) != len(order) or any(not 0 <= i < rank for i in order):
         raise LayerError(f"order {order} does not fit an input of {rank} axes")
@@ -100,7 +101,7 @@ def permute(s: Site) -> list[Value]:
 def tile(s: Site) -> list[Value]:
     """The input repeated along one axis."""
     p = s.param("tile_param")
-    axis, times = s.axis(p.int("axis", 1)), p.int("tiles")
+    axis, times = s.axis(p.integer("axis", 1)), p.integer("tiles")
     if times < 1:
         raise LayerError(f"tiles is {times}")
     repeats = [times if i == axis else 1 for i in range(len(s.x.shape))]
@@ -112,7 +113,7 @@ def reduction(s: Site) -> list[Value]:
     """Sum, sum of magnitudes, sum of squares or mean over all axes from ``axis`` on, times ``coeff``."""
     p = s.param("reduction_param")
     kind = p.enum("operation", ("SUM", "ASUM", "SUMSQ", "MEAN"), "SUM", (1, 2, 3, 4))
-    axis, factor = s.axis(p.int("axis")), p.float("coeff", 1.0)
+    axis, factor = s.axis(p.integer("axis")), p.number("coeff", 1.0)
     name = {"SUM": "ReduceSum", "ASUM": "ReduceL1", "SUMSQ": "ReduceSumSquare", "MEAN": "ReduceMean"}[kind]
     axes = s.constant(list(range(axis, len(s.x.shape))), "axes")
     result = s.op(name, [s.x, axes], s.x.shape[:axis], keepdims=0)
@@ -122,12 +123,12 @@ def reduction(s: Site) -> list[Value]:
 def argmax(s: Site) -> list[Value]:
     """The largest values' positions as floats: along an axis, or over each sample as [N, 1, k] ([N, 2, k] with values)."""
     p = s.param("argmax_param")
-    k, with_values = p.int("top_k", 1), p.bool("out_max_val")
+    k, with_values = p.integer("top_k", 1), p.flag("out_max_val")
     x = s.x
     flat = "axis" not in p
     if flat:
         x = s.reshape(x, (x.shape[0], 1, math.prod(x.shape[1:])))
-    axis = 2 if flat else s.axis(p.int("axis"))
+    axis = 2 if flat else s.axis(p.integer("axis"))
     if not 1 <= k <= x.shape[axis]:
         raise LayerError(f"top_k {k} of {x.shape[axis]} is not possible")
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
@@ -146,9 +147,9 @@ def argmax(s: Site) -> list[Value]:
 def crop(s: Site) -> list[Value]:
     """The first input cut to the size of the second, from ``axis`` on, starting at the offsets."""
     p = s.param("crop_param")
-    like, offsets = s.input(1), p.ints("offset")
+    like, offsets = s.input(1), p.integers("offset")
     rank = len(s.x.shape)
-    axis = s.axis(p.int("axis", 2))
+    axis = s.axis(p.integer("axis", 2))
     if len(like.shape) != rank:
         raise LayerError(f"its bottoms have {rank} and {len(like.shape)} axes")
     starts = offsets * (rank - axis) if len(offsets) == 1 else offsets or [0] * (rank - axis)
@@ -164,14 +165,14 @@ def crop(s: Site) -> list[Value]:
 
 def reverse(s: Site) -> list[Value]:
     """One axis in reverse order."""
-    axis = s.axis(s.param("reverse_param").int("axis"))
+    axis = s.axis(s.param("reverse_param").integer("axis"))
     texts = ("starts", [-1]), ("ends", [-_END]), ("axes", [axis]), ("steps", [-1])
     return [s.op("Slice", [s.x, *(s.constant(v, label) for label, v in texts)], s.x.shape)]
 
 
 def shuffle(s: Site) -> list[Value]:
     """Channels of ``group`` groups interleaved (ShuffleNet)."""
-    group = s.param("shuffle_channel_param").int("group", 1)
+    group = s.param("shuffle_channel_param").integer("group", 1)
     if len(s.x.shape) < 2 or group < 1 or s.x.shape[1] % group:
         raise LayerError(f"{list(s.x.shape)} cannot be shuffled in {group} groups")
     n, c, *rest = s.x.shape

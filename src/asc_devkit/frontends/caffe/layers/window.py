@@ -15,8 +15,8 @@ _LIMIT = 1 << 20
 def _per_axis(p: Message, name: str, axes: int, default: int, split: str = "") -> list[int]:
     """A parameter given once, per spatial axis, or as ``x_h`` and ``x_w``."""
     base = split or name
-    high, wide = p.ints(f"{base}_h"), p.ints(f"{base}_w")
-    values = p.ints(name)
+    high, wide = p.integers(f"{base}_h"), p.integers(f"{base}_w")
+    values = p.integers(name)
     if high or wide:
         if axes != 2 or not (high and wide) or values:
             raise LayerError(f"{base}_h and {base}_w must both be given, alone, and for two spatial axes")
@@ -32,15 +32,18 @@ def _per_axis(p: Message, name: str, axes: int, default: int, split: str = "") -
     return values
 
 
-def _filter(s: Site, p: Message, transposed: bool, group: int | None) -> tuple[list[int], dict[str, list[int] | int], list[Value]]:
+def _filter(
+    s: Site, p: Message, transposed: bool, group: int | None
+) -> tuple[list[int], dict[str, list[int] | int], list[Value]]:
     """Output channels and extents checked against the weights, ONNX attributes, and the weight values."""
     x = s.x
     axes = len(x.shape) - 2
-    if p.int("axis", 1) not in (1, 1 - len(x.shape)) or axes < 1:
-        raise LayerError(f"axis {p.int('axis', 1)} of an input of {len(x.shape)} axes is not supported")
-    p.bool("force_nd_im2col")
-    count = p.int("num_output")
-    group = p.int("group", 1) if group is None else group
+    if p.integer("axis", 1) not in (1, 1 - len(x.shape)) or axes < 1:
+        raise LayerError(f"axis {p.integer('axis', 1)} of an input of {len(x.shape)} axes is not supported")
+    p.flag("force_nd_im2col")
+    count = p.integer("num_output")
+    stated = p.integer("group", 1)
+    group = stated if group is None else group
     kernel = _per_axis(p, "kernel_size", axes, 0, "kernel")
     pads, strides = _per_axis(p, "pad", axes, 0), _per_axis(p, "stride", axes, 1)
     dilations = _per_axis(p, "dilation", axes, 1)
@@ -53,7 +56,7 @@ def _filter(s: Site, p: Message, transposed: bool, group: int | None) -> tuple[l
     if raw.size != math.prod(want):
         raise LayerError(f"its weights have the shape {list(raw.shape)}, {list(want)} is expected")
     values = [s.constant(raw.reshape(want).astype(np.float32), "weight")]
-    if p.bool("bias_term", True):
+    if p.flag("bias_term", True):
         bias = s.weight(1, "biases")
         if bias.size != count:
             raise LayerError(f"it has {bias.size} biases for {count} channels")
@@ -79,7 +82,9 @@ def convolution(s: Site) -> list[Value]:
 
 def depthwise(s: Site) -> list[Value]:
     """A convolution with one group per channel (layer types of MobileNet forks)."""
-    shape, attributes, weights = _filter(s, s.param("convolution_param"), False, s.x.shape[1] if len(s.x.shape) > 1 else 1)
+    shape, attributes, weights = _filter(
+        s, s.param("convolution_param"), False, s.x.shape[1] if len(s.x.shape) > 1 else 1
+    )
     return [s.op("Conv", [s.x, *weights], shape, **attributes)]
 
 
@@ -100,12 +105,12 @@ def pooling(s: Site) -> list[Value]:
         s.warnings.append(f"layer {s.layer.name!r}: stochastic pooling is converted as the mean of each window")
     if len(s.layer.tops) > 1:
         raise LayerError("a second top (the mask of positions) is not supported")
-    if p.bool("global_pooling"):
+    if p.flag("global_pooling"):
         whole = (*s.x.shape[:2], 1, 1)
         return [s.op("GlobalMaxPool" if kind == "MAX" else "GlobalAveragePool", [s.x], whole)]
     kernel = _per_axis(p, "kernel_size", 2, 0, "kernel")
     pads, strides = _per_axis(p, "pad", 2, 0), _per_axis(p, "stride", 2, 1)
-    up = p.enum("round_mode", ("CEIL", "FLOOR"), "CEIL") == "CEIL" and p.bool("ceil_mode", True)
+    up = p.enum("round_mode", ("CEIL", "FLOOR"), "CEIL") == "CEIL" and p.flag("ceil_mode", True)
     return [pool(s, kind, kernel, strides, pads, up)]
 
 
@@ -145,7 +150,7 @@ def pool(s: Site, kind: str, kernel: list[int], strides: list[int], pads: list[i
 def pyramid(s: Site) -> list[Value]:
     """Pooling over 1, 4, 16, ... parts of the image, flattened and joined (spatial pyramid pooling)."""
     p = s.param("spp_param")
-    height = p.int("pyramid_height")
+    height = p.integer("pyramid_height")
     kind = p.enum("pool", ("MAX", "AVE", "STOCHASTIC"), "MAX")
     if not 1 <= height <= 10 or len(s.x.shape) != 4:
         raise LayerError(f"pyramid_height {height} for an input of {len(s.x.shape)} axes is not possible")
