@@ -280,7 +280,7 @@ def write_failure(options: Options, log: ConversionLog, error: AscError) -> None
             "cause": [{"code": problem.code, "message": problem.what}],
         }
         for problem in error.problems
-        if problem.seed_class.startswith("EE2")
+        if problem.seed_class.startswith("EE2") or problem.code == "E11009"
         for node in problem.nodes
     ]
     if rows:
