@@ -22,6 +22,9 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "tune-precision": ("asc_devkit.cli.tune", "tune_precision", "Find the operators that must keep float32."),
 }
 
+#: Commands that never meet an operator of a model.
+WITHOUT_PLUGINS: Final = frozenset({"doctor", "explain", "soc"})
+
 
 class LazyGroup(click.Group):
     """Group that knows its commands by name and imports one only when it is invoked."""
@@ -34,6 +37,10 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         command: click.Command = getattr(importlib.import_module(entry[0]), entry[1])
+        if cmd_name not in WITHOUT_PLUGINS:
+            from asc_devkit.cli.plugins import add_option
+
+            add_option(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -58,7 +58,7 @@ _TEXT: tuple[tuple[str, str, str], ...] = (
     (
         r"(name|layers?|input)\s*[:{][\s\S]*(layer|bottom|top)\s*[:{]",
         "a Caffe .prototxt",
-        "convert the network to ONNX",
+        "convert it with --framework=0 and give the weights with --weight=FILE.caffemodel",
     ),
     (r"node\s*\{", "a TensorFlow GraphDef in text form", _EXPORT_TF),
     (r"(import|from|def|class)\s+\w+", "Python source code", _EXPORT_TORCH),
