@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 if TYPE_CHECKING:
+    from asc_devkit.cli.watching import RunWatch
     from asc_devkit.npu import Session
     from asc_devkit.npu.numerics import Array
     from asc_devkit.npu.tensor_files import Sample
@@ -51,6 +52,7 @@ PATH = click.Path(path_type=Path)
 @click.option("--overflow", type=click.Choice(("saturate", "infnan")), help="Beyond fp16 [default: as the model says].")
 @click.option("--seed", default=0, show_default=True, help="Of random inputs.")
 @click.option("--no-cache", is_flag=True, help="Do not keep the executable graph for the next load.")
+@click.option("--profile", type=PATH, help="Folder for a profile of the runs (as `msprof` writes it).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run(
     model: Path | None,
@@ -69,18 +71,25 @@ def run(
     overflow: str | None,
     seed: int,
     no_cache: bool,
+    profile: Path | None,
     as_json: bool,
 ) -> None:
     """Run MODEL (.om) on the virtual NPU: shapes, value ranges and host time of its outputs."""
-    from asc_devkit import npu
+    from asc_devkit import npu, om
     from asc_devkit.cli import gears
+    from asc_devkit.cli.watching import RunWatch
     from asc_devkit.npu import tensor_files
 
     if (model is None) == (named is None):
         raise click.UsageError("Give one model: `asc run MODEL.om` or `asc run --model MODEL.om`.")
     model = model or named
     assert model is not None
-    session = npu.load(model, threads=threads, overflow=overflow, cache=not no_cache)
+    watch = RunWatch(profile)
+    watch.begin()
+    started = time.monotonic_ns()
+    file = om.read(model)
+    session = npu.load(file, threads=threads, overflow=overflow, cache=not no_cache)
+    watch.loaded(file, model, started)
     if aipp is not None:
         _set_aipp(session, aipp)
     wanted = gears.asked(session, dym_batch, dym_hw, dym_dims)
@@ -91,7 +100,7 @@ def run(
         _progress(index, len(runs))
         fixed = session.fixed_inputs(wanted if wanted is not None else gears.of_files(session, sample))
         feed = sample.load(fixed) if given else tensor_files.random_inputs(fixed, seed)
-        results = _run(session, feed, loop, times)
+        results = _run(session, feed, loop, times, watch)
         if dump is not None:
             session.run(feed, dump / sample.name if len(runs) > 1 else dump, dump_format)
         rows.append(_row(sample, feed, results, output, outfmt.upper()))
@@ -104,6 +113,7 @@ def run(
         "timing": TIMING,
         "dump": None if dump is None else str(dump),
         "info": session.info,
+        "profile": watch.end(),
     }
     click.echo(json.dumps(report, indent=2) if as_json else _text(report))
 
@@ -125,12 +135,16 @@ def _set_aipp(session: Session, path: Path) -> None:
     runtime.set_from_file(session, path)
 
 
-def _run(session: Session, feed: Mapping[str, Array], loop: int, times: list[float]) -> dict[str, Array]:
+def _run(
+    session: Session, feed: Mapping[str, Array], loop: int, times: list[float], watch: RunWatch
+) -> dict[str, Array]:
     results: dict[str, Array] = {}
     for _ in range(loop):
-        started = time.perf_counter()
+        started = time.monotonic_ns()
         results = session.run(feed)
-        times.append((time.perf_counter() - started) * 1e3)
+        ended = time.monotonic_ns()
+        times.append((ended - started) / 1e6)
+        watch.executed(session, feed, started, ended)
     return results
 
 
@@ -171,6 +185,8 @@ def _text(report: Mapping[str, Any]) -> str:
         f"wall time: first {wall['first']:.3f} ms, median {wall['median']:.3f} ms, min {wall['min']:.3f} ms of "
         f"{wall['count']} ({report['timing']}; {info['threads']} threads)"
     )
+    if report["profile"]:
+        lines.append(f"profile: {report['profile']['folder']} (host times measured, device times simulated)")
     if report["dump"]:
         lines.append(f"operator outputs: {report['dump']}")
     return "\n".join(lines)

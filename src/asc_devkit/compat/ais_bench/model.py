@@ -7,11 +7,12 @@ import logging
 import math
 import os
 import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -32,6 +33,9 @@ from asc_devkit.npu.geared import GearedSession
 from asc_devkit.npu.numerics import Array
 from asc_devkit.om import mbatch
 from asc_devkit.om.inout import TensorInfo
+
+if TYPE_CHECKING:
+    from asc_devkit.profiling.collect.watch import Watched
 
 MAX_CONFIG: Final = 8 << 10
 DEVICES: Final = "ASC_DEVICES"
@@ -62,11 +66,14 @@ class InferenceSession:
         self.options = options if isinstance(options, SessionOptions) else SessionOptions()
         self.device_id = _device(device_id)
         self.dump = _dump_folder(self.options.acl_json_path or self.options.aclJsonPath)
+        _join_profile()
+        started = time.monotonic_ns()
         try:
             file = om.read(model_path)
             self.session: npu.Session = npu.load(file)
         except AscError as error:
             raise InferError(error.problems) from error
+        self._watched = _watched(file, model_path, self.device_id, started)
         self._in = _matching([t for t in file.inputs if t.name != mbatch.DATA], self.session.inputs)
         self._out = _matching(file.outputs, self.session.outputs)
         self._gears = self.session.gears if isinstance(self.session, GearedSession) else ()
@@ -198,7 +205,11 @@ class InferenceSession:
             for _ in range(self.options.loop):
                 started = time.perf_counter()
                 found = session.run(feed, self.dump)
-                times.note(Elapsed(started, time.perf_counter()))
+                ended = time.perf_counter()
+                times.note(Elapsed(started, ended))
+                if self._watched is not None:
+                    now = time.monotonic_ns()
+                    self._watched.executed(now - round((ended - started) * 1e9), now, self._gear)
         except AscError as error:
             raise InferError(error.problems) from error
         for size, (name, array) in zip(self._outsizes, found.items(), strict=False):
@@ -343,6 +354,27 @@ def _misfit(name: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None, arra
         f"{have}; the model wants {dtype.name} {list(shape)} ({wanted} bytes).",
         fix="Convert it (array.astype, reshape), or convert the model again with another --input_shape.",
     )
+
+
+def _join_profile() -> None:
+    """Begin to collect when `msprof` started this program."""
+    if os.environ.get("ASC_PROFILING"):
+        from asc_devkit.profiling.collect import hook
+
+        hook.install()
+
+
+def _watched(file: om.OmFile, path: str | os.PathLike[str], device: int, started_ns: int) -> Watched | None:
+    """The model as the profile of this process sees it; None when none is collected."""
+    if "asc_devkit.profiling" not in sys.modules:
+        return None
+    from asc_devkit.profiling.collect import watch
+
+    if watch.current() is None:
+        return None
+    model = watch.model(file, os.fspath(path), os.environ.get("ASC_SOC", ""), device)
+    model.called("aclmdlLoadFromFile", started_ns, time.monotonic_ns())
+    return model
 
 
 def _device(number: Any) -> int:
