@@ -18,7 +18,10 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """One call of the public API: ``name`` as the C interface spells it (``aclrtMemcpy``), measured host times."""
+    """One call of the public API: ``name`` as the C interface spells it (``aclrtMemcpy``), measured host times.
+
+    ``thread`` is the system's number of the thread (``threading.get_native_id``), here and in ``DeviceTask``.
+    """
 
     name: str
     thread: int
@@ -28,15 +31,14 @@ class ApiCall:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTask:
-    """One task of a stream, or one operator of a model that a stream executed.
+    """One task of a stream.
 
-    ``kind``: ``model`` (a whole execution), ``kernel`` (an operator, inside or outside a model), ``memcpy``, ``memset``,
-    ``event_record``, ``event_wait``, ``event_reset``, ``callback`` or ``image``. ``name`` is the model's file or the
-    operator's name, ``op_type`` its type and ``index`` its number in the model (-1 for what is no operator); ``task_id``
-    counts within the process; ``model_id`` is -1 outside models. ``queued_ns`` is host time. ``start_ns``/``end_ns``
-    are device times, ``simulated_us`` their length; ``host_start_ns``/``host_end_ns`` say when this CPU did the work
-    (of operators inside a model: the whole model's). ``detail`` is the performance model's row of an operator
-    (``perf.OpTime``), else None.
+    ``kind``: ``model`` (a whole execution), ``kernel`` (a single operator), ``memcpy``, ``memset``, ``event_record``,
+    ``event_wait``, ``event_reset``, ``callback`` or ``image``. ``name`` is the model's file or the operator's name, ``op_type``
+    the operator's type; ``task_id`` counts within the process; ``model_id`` is -1 outside models. ``queued_ns`` is host
+    time. ``start_ns``/``end_ns`` are device times, ``simulated_us`` their length; ``host_start_ns``/``host_end_ns`` say when
+    this CPU did the work. ``detail`` is what the performance model says: of a kernel its ``perf.OpTime``, of a model the
+    tuple of them, whose ``start_us`` count from ``start_ns``; else None.
     """
 
     device: int
@@ -44,7 +46,6 @@ class DeviceTask:
     kind: str
     name: str
     op_type: str
-    index: int
     task_id: int
     model_id: int
     thread: int

@@ -56,21 +56,13 @@ class Clock:
         self.free_ns = end
         if not observe.active():
             return end
-        common = (task.thread, task.queued_ns)
+        detail: Any = operators if task.kind == "model" else next(iter(operators), None)
         observe.publish_task(
             observe.DeviceTask(
-                self.device, self.stream, task.kind, task.name, "", -1, self._id(), task.model_id,
-                *common, start, end, us, host_start, host_end,
+                self.device, self.stream, task.kind, task.name, "" if detail is None or task.kind == "model" else detail.type,
+                self._id(), task.model_id, task.thread, task.queued_ns, start, end, us, host_start, host_end, detail,
             )
         )  # fmt: skip
-        for index, row in enumerate(operators):
-            first = start + round(row.start_us * 1e3)
-            observe.publish_task(
-                observe.DeviceTask(
-                    self.device, self.stream, "kernel", row.name, row.type, index, self._id(), task.model_id,
-                    *common, first, first + round(row.us * 1e3), row.us, host_start, host_end, row,
-                )
-            )  # fmt: skip
         return end
 
     @classmethod
@@ -100,7 +92,7 @@ class Stream:
 
     def submit(self, task: Task) -> None:
         """Queue a task; returns at once."""
-        task.queued_ns, task.thread = now_ns(), threading.get_ident()
+        task.queued_ns, task.thread = now_ns(), threading.get_native_id()
         with self._condition:
             if self._closing:
                 raise DeviceFault("ACL_ERROR_RT_STREAM_CONTEXT", "The stream is being destroyed.")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from asc_devkit import files
-from asc_devkit.perf import Estimate, OpTime
+from asc_devkit.perf import OpTime
 from asc_devkit.profiling.collect.spool import EXECUTION, FACTS, Slices, kernel_row
 from asc_devkit.profiling.writers import tree as trees
 
@@ -54,7 +54,7 @@ class Collector:
         self._marks: list[tuple[Any, ...]] = []
         self._devices: dict[int, str] = {}
         self._kernels: dict[int, tuple[int, OpTime]] = {}
-        self._plans: dict[int, tuple[int, Estimate]] = {}
+        self._plans: dict[tuple[int, ...], int] = {}
         self._streams: dict[str, Slices] = {}
         self._facts = ""
         self._lock = threading.Lock()
@@ -159,14 +159,14 @@ class Collector:
         """Line number of the kernel or of the model's plan, written at its first use."""
         if isinstance(detail, OpTime):
             return self._kernel(host, detail)
-        if isinstance(detail, Estimate) and kind == EXECUTION:
-            known = self._plans.get(id(detail))
-            if known is None:
-                rows = [self._kernel(host, op) for op in detail.operators if op.us > 0]
-                known = self._plans[id(detail)] = (len(self._plans), detail)  # keeping it keeps the id its own
-                self._stream(host, "asc_plan").write([rows])
-            return known[0]
-        return -1
+        if not isinstance(detail, tuple) or kind != EXECUTION:
+            return -1
+        key = tuple(map(id, detail))  # the rows are kept, so their ids stay theirs
+        known = self._plans.get(key)
+        if known is None:
+            known = self._plans[key] = len(self._plans)
+            self._stream(host, "asc_plan").write([[self._kernel(host, op) for op in detail]])
+        return known
 
     def _kernel(self, host: Path, op: OpTime) -> int:
         known = self._kernels.get(id(op))

@@ -85,8 +85,6 @@ def _forked() -> None:
 
 def _subscribe(collector: Any, *, listen: bool) -> None:
     """Hear what the device runtime publishes."""
-    try:
-        from asc_devkit.npu.device import observe  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return
+    from asc_devkit.npu.device import observe
+
     (observe.subscribe if listen else observe.unsubscribe)(collector)

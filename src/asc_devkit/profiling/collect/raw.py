@@ -118,8 +118,6 @@ class _Reader:
     def _items(self, device: int) -> Iterator[_Item]:
         for row in _rows(self._tree / f"device_{device}" / "data", "asc_task"):
             kind, stream, _, model, name, thread, queued, start, end, host_start, host_end, reference = row
-            if kind == "kernel" and model >= 0 and self.plans:
-                continue  # part of an execution that knows its plan
             yield _Item(
                 device=device,
                 kind=str(kind),
@@ -199,6 +197,8 @@ class _Reader:
             return
         if 0 <= item.reference < len(self.plans):
             for op in self.plans[item.reference]:
+                if op.us <= 0:
+                    continue  # no task on the device
                 start = item.start_ns + round(op.start_us * 1e3)
                 yield self._task(item, op.name, start, start + max(round(op.us * 1e3), 1), op)
 

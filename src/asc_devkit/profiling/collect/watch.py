@@ -61,7 +61,7 @@ class Task:
     end_ns: int
     host_start_ns: int
     host_end_ns: int
-    detail: perf.Estimate | None
+    detail: tuple[perf.OpTime, ...]
 
 
 @dataclass
@@ -104,7 +104,15 @@ class Watched:
         collector.api(Call("aclmdlExecute", thread, start_ns, end_ns))
         times = (start_ns, start, end, start_ns, end_ns)
         task = Task(
-            self.device, _STREAM, EXECUTION, self.name, next(_tasks), self.model_id, thread, *times, detail=found
+            self.device,
+            _STREAM,
+            EXECUTION,
+            self.name,
+            next(_tasks),
+            self.model_id,
+            thread,
+            *times,
+            detail=found.operators,
         )
         collector.task(task)
 
