@@ -42,7 +42,13 @@ class Source:
     @property
     def is_onnx(self) -> bool:
         """Whether the file is read as it is, without an ONNX model being made first."""
-        return self.framework == "5"
+        return self.framework == "5" and not self._is_torch
+
+    @property
+    def _is_torch(self) -> bool:
+        from asc_devkit.frontends.torch.archive import is_exported_program
+
+        return self.framework == "5" and is_exported_program(self.path)
 
     def load(
         self,
@@ -71,6 +77,16 @@ class Source:
             from asc_devkit.frontends import caffe
 
             return caffe.to_onnx(*self._caffe_files(), str(self.path), input_shapes, out_nodes)
+        if self._made is None:
+            self._made = self._made_once()
+        return self._made
+
+    def _made_once(self) -> tuple[onnx.ModelProto, list[str]]:
+        """What does not depend on shapes is made once for all gears."""
+        if self._is_torch:
+            from asc_devkit.frontends import torch
+
+            return torch.to_onnx(self.path), []
         raise AscError(_not_read(self.framework))
 
     def declared_inputs(self) -> dict[str, Shape]:
