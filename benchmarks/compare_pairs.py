@@ -59,7 +59,7 @@ def make(folder: Path, pairs: int, kind: str) -> None:
             else:
                 np.save(base / name, array)
         entry = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [64, 64, 64], "requires_grad": False}
-        entry |= {key: 0.0 for key in ("Max", "Min", "Mean", "Norm")} | {"data_name": name}
+        entry |= dict.fromkeys(("Max", "Min", "Mean", "Norm"), 0.0) | {"data_name": name}
         data[api] = {"input_args": [], "input_kwargs": {}, "output": [entry]}
     if kind == "pt":
         for side in ("golden", "target"):
@@ -103,7 +103,12 @@ def theirs(folder: Path, command: str) -> float:
     started = time.perf_counter()
     subprocess.run([command, "-h"], capture_output=True, check=False)
     start_up = time.perf_counter() - started
-    arguments = ["-tp", str(folder / "target/step0/rank0/dump.json"), "-gp", str(folder / "golden/step0/rank0/dump.json")]
+    arguments = [
+        "-tp",
+        str(folder / "target/step0/rank0/dump.json"),
+        "-gp",
+        str(folder / "golden/step0/rank0/dump.json"),
+    ]
     started = time.perf_counter()
     done = subprocess.run([command, "compare", *arguments, "-o", str(folder / "out")], capture_output=True, text=True)
     wall = time.perf_counter() - started

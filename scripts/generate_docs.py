@@ -46,21 +46,25 @@ def options() -> str:
     """The ATC option table."""
     from asc_devkit.atc.options import table
 
+    specs = list(table().values())
+    vendor = sum(spec.origin == "vendor" for spec in specs)
     lines = [
         "# Options",
         "",
-        "Every option of `atc`. *implemented*: changes the result as described. *recorded*: accepted and noted in the log,",
-        "without effect so far. *not applicable here*: meaningless without the vendor's compiler.",
-        "",
-        "| option | values | default | effect | meaning |",
-        "|---|---|---|---|---|",
+        f"The {vendor} options of the vendor's `atc`, and those that only articles or this toolkit know.",
+        "*implemented*: changes the result as described. *recorded*: accepted and noted in the log, without effect here.",
+        "*not applicable here*: meaningless without the vendor's compiler. *since*: month of the oldest public material",
+        "we saw the option in. `-` and `_` in names, `--name value` and unambiguous beginnings of names are understood.",
     ]
-    for spec in table().values():
-        values = _escaped(", ".join(spec.values))
-        alias = f" ({spec.alias})" if spec.alias else ""
-        lines.append(
-            f"| `--{spec.name}`{alias} | {values} | {spec.default} | {spec.effect} | {_escaped(spec.sentence)} |"
-        )
+    for group in dict.fromkeys(spec.group for spec in specs):
+        lines += ["", f"## {group.capitalize()}", ""]
+        lines += ["| option | values | default | since | effect | meaning |", "|---|---|---|---|---|---|"]
+        for spec in specs:
+            if spec.group != group:
+                continue
+            note = f" ({spec.origin}{': ' + spec.alias if spec.alias else ''})" if spec.origin != "vendor" else ""
+            cells = (", ".join(spec.values), spec.default, spec.since, spec.effect, spec.sentence)
+            lines.append(f"| `--{spec.name}`{note} | " + " | ".join(map(_escaped, cells)) + " |")
     return "\n".join(lines) + "\n"
 
 

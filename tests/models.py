@@ -70,6 +70,17 @@ def model_path(key: str) -> Path:
     return REAL_MODELS[key].path
 
 
+def foreign_model_files(key: str) -> tuple[Path, Path | None]:
+    """The files of a real model of another framework (``tests/foreign_models.csv``): model and weights."""
+    with open(HERE / "foreign_models.csv", newline="", encoding="utf-8") as handle:
+        (row,) = (row for row in csv.DictReader(handle) if row["key"] == key)
+    paths = [ROOT / row[column] for column in ("file_in_wheel", "weight_in_wheel") if row[column]]
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"{path} is missing: run `make models` (or set ASC_TEST_MODELS)")
+    return paths[0], paths[1] if len(paths) > 1 else None
+
+
 def example_inputs(key: str, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
     """Deterministic inputs of the example shapes, with values of the kind each model expects."""
     import onnx

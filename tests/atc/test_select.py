@@ -152,4 +152,4 @@ def test_the_implementation_mode_is_stored_on_the_operators_it_applies_to(tmp_pa
         path, input_shape="x:1,3,32,32", op_select_implmode="high_precision", optypelist_for_implmode="SoftmaxV2"
     )
     (softmax,) = [op for op in om.read(result.om_path).model_def.graph[0].op if op.type == "SoftmaxV2"]
-    assert softmax.attr["_op_impl_mode_enum"].s == b"high_precision"
+    assert softmax.attr["_op_impl_mode_enum"].i == 4

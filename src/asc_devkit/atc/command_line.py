@@ -34,6 +34,7 @@ def parse(argv: Sequence[str]) -> dict[str, str]:
             continue
         spelled, eq, value = word.lstrip("-").partition("=")
         name = spelled.replace("-", "_")
+        name = "help" if name == "h" else name
         if name not in specs:
             matches = [known for known in names if known.startswith(name)] if name else []
             if len(matches) != 1:
@@ -71,7 +72,7 @@ def _unknown(spelled: str, name: str, matches: list[str], names: list[str]) -> P
     else:
         fix = nearest(name, names).replace("mean ", "mean --") or "See `atc --help` for all options."
     return Problem(
-        "E10013",
+        "ASC1101",
         f"unknown command line flag '{spelled}'",
         cause="The name is ambiguous." if matches else "ATC has no option of that name.",
         fix=fix,

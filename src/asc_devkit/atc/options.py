@@ -5,7 +5,6 @@ Called by ``atc.command_line`` (which turns spellings into names) and by the Pyt
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,23 +12,34 @@ from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
-from asc_devkit.errors import AscError, Problem
+from asc_devkit.atc import option_rules
+from asc_devkit.atc.option_rules import nearest as nearest
+from asc_devkit.errors import AscError
 
 FRAMEWORKS = {"0": "Caffe", "1": "MindSpore", "3": "TensorFlow", "5": "ONNX"}
 OUTPUT_TYPES = ("FP32", "FP16", "UINT8", "INT8", "UINT16", "INT16", "UINT32", "INT32", "UINT64", "INT64", "DOUBLE")
-ONNX_FORMATS = ("NCHW", "NCDHW", "ND")
+EFFECTS = ("implemented", "recorded", "not applicable here")
 
 
 @dataclass(frozen=True, slots=True)
 class OptionSpec:
-    """One row of the option table. ``effect`` is ``implemented``, ``recorded`` or ``not applicable here``."""
+    """One row of the option table.
+
+    ``kind``: flag (may stand alone), enum, int, path or text. ``since``: month of the oldest public material that shows the
+    option. ``effect`` is one of ``EFFECTS``. ``code`` is reported for a value outside ``values``. ``origin``: ``vendor``,
+    ``article spelling`` (public articles use it, the vendor's tool lacks it) or ``asc-devkit``; ``alias``: what it stands for.
+    """
 
     name: str
+    group: str
     kind: str
     values: tuple[str, ...]
     default: str
+    since: str
     effect: str
     sentence: str
+    code: str = ""
+    origin: str = "vendor"
     alias: str = ""
 
 
@@ -49,7 +59,9 @@ class Options:
     soc_version: str
     framework: str = "5"
     input_format: str = "NCHW"
+    weight: Path | None = None
     input_shape: str = ""
+    input_shape_range: str = ""
     dynamic_batch_size: str = ""
     dynamic_image_size: str = ""
     dynamic_dims: str = ""
@@ -63,19 +75,28 @@ class Options:
     debug_dir: Path | None = None
     fusion_switch_file: Path | None = None
     optimization_switch: str = ""
+    enable_scope_fusion: bool = True
     oo_level: str = "O3"
     oo_constant_folding: bool = True
     oo_dead_code_elimination: bool = True
-    op_select_implmode: str = "high_performance"
+    op_select_implmode: str = ""
     optypelist_for_implmode: tuple[str, ...] = ()
     is_weight_clip: bool = True
+    allow_hf32: str = ""
+    op_precision_mode: str = ""
     keep_dtype: str = ""
+    auto_keep_dtype: str = ""
+    metric: str = "cosine"
+    data: Path | None = None
     modify_mixlist: str = ""
+    customize_dtypes: str = ""
+    op_plugin_path: str = ""
     disable_reuse_memory: bool = False
     enable_attr_compression: bool = False
     export_compile_stat: bool = True
     check_report: Path = Path("check_result.json")
     host_ops: bool = False
+    strict: bool = False
     allow_empty: bool = False
     command_line: str = ""
     recorded: Mapping[str, str] = field(default_factory=dict)
@@ -97,94 +118,84 @@ _SYNONYMS = {
 }
 
 
-def nearest(name: str, names: list[str]) -> str:
-    """``Did you mean ...`` text for ``name``, empty when nothing is near."""
-    swapped = [known for known in names if sorted(known) == sorted(name)]  # letters in the wrong order come first
-    near = swapped or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    return f"Did you mean {near[0]}?" if near else ""
-
-
 def from_flags(flags: Mapping[str, str], command_line: str = "") -> Options:
     """Validate ``flags`` (option name -> text) and build ``Options``; raises ``AscError`` with every problem found."""
-    problems: list[Problem] = []
     specs = table()
-    for name, value in flags.items():
-        spec = specs[name]
-        if spec.kind == "enum" and value not in spec.values:
-            problems.append(_bad_value(name, value, f"it must be one of {', '.join(spec.values)}", list(spec.values)))
-        elif spec.kind == "int" and not value.lstrip("-").isdigit():
-            problems.append(_bad_value(name, value, "it must be a whole number", []))
-    problems += [_required(name) for name in ("model", "framework", "output", "soc_version") if not flags.get(name)]
-    problems += _exclusive(flags)
-    if flags.get("framework") == "5" and flags.get("input_format", "NCHW") not in ONNX_FORMATS:
-        problems.append(
-            _bad_value(
-                "input_format",
-                flags["input_format"],
-                "ONNX models take NCHW, NCDHW or ND",
-                list(ONNX_FORMATS),
-            )
-        )
+    problems = option_rules.check(flags, specs)
     if flags.get("precision_mode_v2") in ("mixed_hif8", "cube_hif8"):
         problems.append(
-            _bad_value("precision_mode_v2", flags["precision_mode_v2"], "hif8 arithmetic (Ascend950) is not built", [])
-        )
-    if flags.get("input_shape_range"):
-        problems.append(
-            Problem(
-                "E10055",
-                "--input_shape_range is not supported: every axis of a compiled model has one size, or one per gear.",
-                cause="Shape ranges need kernels that are compiled for any size.",
-                fix='Give the sizes you need as gears: --input_shape="x:-1,3,224,224" --dynamic_batch_size="1,4,8".',
-                nodes=("--input_shape_range",),
-                seed_class="EE1055",
+            option_rules.bad_value(
+                "precision_mode_v2",
+                flags["precision_mode_v2"],
+                "hif8 arithmetic (Ascend950) is not built",
+                "Use mixed_bfloat16 or mixed_float16.",
             )
         )
     if problems:
         raise AscError(problems)
 
     shape, fp16 = flags.get("input_shape", ""), flags.get("input_fp16_nodes", "")
-    if text := flags.get("input_fp16_nchw", ""):
-        names = [part.rsplit(":", 1)[0] for part in text.split(";") if part]
-        shape = ";".join(filter(None, [shape, text]))
+    if fixed := flags.get("input_fp16_nchw", ""):
+        names = [part.rsplit(":", 1)[0] for part in fixed.split(";") if part]
+        shape = ";".join(filter(None, [shape, fixed]))
         fp16 = ";".join(filter(None, [fp16, *names]))
     mode = flags.get("precision_mode") or V2_MODES.get(flags.get("precision_mode_v2", "fp16"), "force_fp16")
-    output = flags["output"].removesuffix(".om")
+
+    def path(name: str) -> Path | None:
+        return Path(flags[name]) if flags.get(name) else None
+
+    def switch(name: str) -> bool:
+        return (flags.get(name) or specs[name].default).lower() in option_rules.TRUE
+
+    def text(name: str) -> str:
+        return flags.get(name) or specs[name].default
+
     return Options(
         model=Path(flags["model"]),
-        output=Path(output),
+        output=Path(flags["output"].removesuffix(".om")),
         soc_version=flags["soc_version"],
         framework=flags["framework"],
-        input_format=flags.get("input_format", "NCHW"),
+        input_format=flags.get("input_format") or ("NHWC" if flags["framework"] == "3" else "NCHW"),
+        weight=path("weight"),
         input_shape=shape,
-        dynamic_batch_size=flags.get("dynamic_batch_size", ""),
-        dynamic_image_size=flags.get("dynamic_image_size", ""),
-        dynamic_dims=flags.get("dynamic_dims", ""),
-        dynamic_shape=flags.get("dynamic_shape", ""),
+        input_shape_range=text("input_shape_range"),
+        dynamic_batch_size=text("dynamic_batch_size"),
+        dynamic_image_size=text("dynamic_image_size"),
+        dynamic_dims=text("dynamic_dims"),
+        dynamic_shape=text("dynamic_shape"),
         precision_mode=_SYNONYMS.get(mode, mode),
-        output_type=flags.get("output_type", ""),
-        out_nodes=flags.get("out_nodes", ""),
+        output_type=text("output_type"),
+        out_nodes=text("out_nodes"),
         input_fp16_nodes=fp16,
-        insert_op_conf=Path(flags["insert_op_conf"]) if flags.get("insert_op_conf") else None,
-        log=flags.get("log", "null"),
-        debug_dir=Path(flags["debug_dir"]) if flags.get("debug_dir") else None,
-        fusion_switch_file=Path(flags["fusion_switch_file"]) if flags.get("fusion_switch_file") else None,
-        optimization_switch=flags.get("optimization_switch", ""),
-        oo_level=flags.get("oo_level", "O3"),
-        oo_constant_folding=flags.get("oo_constant_folding", "true") == "true",
-        oo_dead_code_elimination=flags.get("oo_dead_code_elimination", "true") == "true",
-        op_select_implmode=flags.get("op_select_implmode", "high_performance"),
-        optypelist_for_implmode=tuple(t for t in flags.get("optypelist_for_implmode", "").split(",") if t),
-        is_weight_clip=flags.get("is_weight_clip", "1") == "1",
-        keep_dtype=flags.get("keep_dtype", ""),
-        modify_mixlist=flags.get("modify_mixlist", ""),
-        disable_reuse_memory=flags.get("disable_reuse_memory", "0") == "1",
-        enable_attr_compression=flags.get("enable_attr_compression", "false") == "true",
-        export_compile_stat=flags.get("export_compile_stat", "1") != "0",
-        check_report=Path(flags.get("check_report", "check_result.json")),
-        host_ops=flags.get("host_ops", "false") == "true",
+        insert_op_conf=path("insert_op_conf"),
+        log=text("log"),
+        debug_dir=path("debug_dir"),
+        fusion_switch_file=path("fusion_switch_file"),
+        optimization_switch=text("optimization_switch"),
+        enable_scope_fusion=switch("enable_scope_fusion"),
+        oo_level=text("oo_level"),
+        oo_constant_folding=switch("oo_constant_folding"),
+        oo_dead_code_elimination=switch("oo_dead_code_elimination"),
+        op_select_implmode=text("op_select_implmode"),
+        optypelist_for_implmode=tuple(t.strip() for t in text("optypelist_for_implmode").split(",") if t.strip()),
+        is_weight_clip=switch("is_weight_clip"),
+        allow_hf32=text("allow_hf32"),
+        op_precision_mode=text("op_precision_mode"),
+        keep_dtype=text("keep_dtype"),
+        auto_keep_dtype=text("auto_keep_dtype"),
+        metric=text("metric"),
+        data=path("data"),
+        modify_mixlist=text("modify_mixlist"),
+        customize_dtypes=text("customize_dtypes"),
+        op_plugin_path=text("op_plugin_path"),
+        disable_reuse_memory=switch("disable_reuse_memory"),
+        enable_attr_compression=switch("enable_attr_compression"),
+        export_compile_stat=text("export_compile_stat") != "0",
+        check_report=Path(text("check_report")),
+        host_ops=switch("host_ops"),
+        strict=switch("strict"),
         command_line=command_line,
-        recorded={k: v for k, v in flags.items() if specs[k].effect != "implemented"},
+        recorded={k: v for k, v in flags.items() if v and specs[k].effect != "implemented"},
     )
 
 
@@ -193,55 +204,4 @@ def notes(options: Options) -> list[str]:
     specs = table()
     return [
         f"--{name}={value} is {specs[name].effect}: {specs[name].sentence}" for name, value in options.recorded.items()
-    ]
-
-
-def _bad_value(name: str, value: str, reason: str, values: list[str]) -> Problem:
-    return Problem(
-        "E10001",
-        f"Value [{value}] for parameter [{name}] is invalid. Reason: {reason}.",
-        cause="The value is misspelt or not meant for this option.",
-        fix=nearest(value, values) or f"See --{name} in `atc --help`.",
-        nodes=(f"--{name}",),
-        seed_class="EE1001",
-    )
-
-
-def _required(name: str) -> Problem:
-    return Problem(
-        "E10007",
-        f"[--{name}] is required.",
-        cause="A conversion needs --model, --framework, --output and --soc_version.",
-        fix=f"Add --{name}=..." + (" (5 for ONNX)" if name == "framework" else ""),
-        nodes=(f"--{name}",),
-        seed_class="EE1001",
-    )
-
-
-_EXCLUSIVE = (
-    ("precision_mode", "precision_mode_v2"),
-    ("dynamic_batch_size", "dynamic_image_size"),
-    ("dynamic_batch_size", "dynamic_dims"),
-    ("dynamic_image_size", "dynamic_dims"),
-    ("dynamic_dims", "insert_op_conf"),
-    ("dynamic_batch_size", "dynamic_shape"),
-    ("dynamic_image_size", "dynamic_shape"),
-    ("dynamic_dims", "dynamic_shape"),
-    ("dynamic_shape", "insert_op_conf"),
-    ("input_shape", "input_shape_range"),
-)
-
-
-def _exclusive(flags: Mapping[str, str]) -> list[Problem]:
-    return [
-        Problem(
-            "E10009",
-            f"[--{a}] and [--{b}] exclude each other.",
-            cause="Both were given.",
-            fix=f"Keep one of --{a} and --{b}.",
-            nodes=(f"--{a}", f"--{b}"),
-            seed_class="EE1001",
-        )
-        for a, b in _EXCLUSIVE
-        if flags.get(a) and flags.get(b)
     ]

@@ -15,11 +15,13 @@ from asc_devkit.atc import gears, stages
 from asc_devkit.atc.log import ConversionLog
 from asc_devkit.atc.options import Options, notes
 from asc_devkit.errors import AscError
+from asc_devkit.ops import plugins
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from asc_devkit.atc.stages import InputSpec
+    from asc_devkit.frontends.source import Source
     from asc_devkit.passes import FusionReport
     from asc_devkit.perf.memory import MemoryPlan
     from asc_devkit.soc import Soc
@@ -95,6 +97,11 @@ def compile(
     Raises ``AscError`` with all problems of the stage that failed; then no ``.om`` is written or changed.
     """
     log = ConversionLog(options.log, echo)
+    plugins.load_from_environment()
+    if options.op_plugin_path:
+        plugins.load(options.op_plugin_path)
+    for plugin in plugins.loaded():
+        log.info(f"operator plugin {plugin.path}: {', '.join(op.onnx_name for op in plugin.operators)}")
     try:
         return _run(options, log, on_stage or (lambda stage: None))
     except AscError as error:
@@ -105,7 +112,8 @@ def compile(
 def _run(options: Options, log: ConversionLog, on_stage: Callable[[str], None]) -> Result:
     for note in notes(options):
         log.warning(note)
-    wanted = _gears(options)
+    source = stages.open_source(options)
+    wanted = _gears(options, source)
     variants = [options] if wanted is None else wanted.variants(options)
     main = 0 if wanted is None else _largest(wanted)
     logs = [log if i == main else ConversionLog() for i in range(len(variants))]  # the log tells of one gear
@@ -115,7 +123,7 @@ def _run(options: Options, log: ConversionLog, on_stage: Callable[[str], None]) 
     with log.timed("parse"):
         if wanted is not None:
             log.info(f"{len(variants)} gears, the log describes gear {main}\n{wanted.text}")
-        jobs += [stages.parse(variant, one) for variant, one in zip(variants, logs, strict=True)]
+        jobs += [stages.parse(variant, one, source) for variant, one in zip(variants, logs, strict=True)]
     for stage, work in (("optimise", stages.optimise), ("select", stages.select), ("allocate", stages.allocate)):
         on_stage(stage)
         with log.timed(stage):
@@ -142,19 +150,11 @@ def _run(options: Options, log: ConversionLog, on_stage: Callable[[str], None]) 
     )
 
 
-def _gears(options: Options) -> gears.Plan | None:
+def _gears(options: Options, source: Source) -> gears.Plan | None:
     """The gears the options ask for; the model is looked at only then."""
     if not (options.dynamic_batch_size or options.dynamic_image_size or options.dynamic_dims or options.dynamic_shape):
         return None
-    if options.framework != "5":
-        return None  # refused by the parse stage
-    from asc_devkit.frontends.onnx import load
-
-    inputs = load(options.model).original.inputs
-    declared = {
-        name: tuple(d if isinstance(d, int) and d > 0 else -1 for d in dims or ()) for name, (_, dims) in inputs.items()
-    }
-    return gears.plan(options, declared)
+    return gears.plan(options, source.declared_inputs())
 
 
 def _largest(wanted: gears.Plan) -> int:

@@ -14,9 +14,10 @@ import onnx_ir as ir
 from asc_devkit import files, ops, passes, soc
 from asc_devkit.atc import requests
 from asc_devkit.atc.log import ConversionLog
-from asc_devkit.atc.options import FRAMEWORKS, Options
+from asc_devkit.atc.options import Options
 from asc_devkit.atc.select import formats, groups, implmode, overrides, precision
 from asc_devkit.errors import AscError, Problem
+from asc_devkit.frontends.source import Source
 from asc_devkit.ge.desc import ENGINE, MEMBERS, Engine
 
 if TYPE_CHECKING:
@@ -50,19 +51,20 @@ class Job:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def parse(options: Options, log: ConversionLog) -> Job:
-    """Model file -> canonical IR with static shapes; also resolves the chip and cuts the graph at ``out_nodes``."""
+def parse(options: Options, log: ConversionLog, source: Source | None = None) -> Job:
+    """Model file -> canonical IR with static shapes; also resolves the chip and cuts the graph at ``out_nodes``.
+
+    ``source``: the model file, when several conversions share it (gears).
+    """
     resolution = soc.resolve(options.soc_version)
     for warning in resolution.warnings:
         log.warning(warning)
-    if options.framework != "5":
-        raise AscError(_framework(options.framework))
-    from asc_devkit.frontends.onnx import load
+    if options.input_shape_range:
+        raise AscError(_ranges(options.input_shape_range))
     from asc_devkit.frontends.shapes import parse_input_shape
     from asc_devkit.ops.infer import infer
 
-    loaded = load(
-        options.model,
+    loaded = (source or open_source(options)).load(
         input_shapes=parse_input_shape(options.input_shape, options.allow_empty) if options.input_shape else None,
         out_nodes=options.out_nodes.split(";") if options.out_nodes else None,
         host_ops=options.host_ops,
@@ -85,6 +87,11 @@ def parse(options: Options, log: ConversionLog) -> Job:
         log.info(f"input {value.name}: {value.dtype} {list(value.shape or ())}")
     _dump(job, "parse")
     return job
+
+
+def open_source(options: Options) -> Source:
+    """The model file and its framework."""
+    return Source(options.model, options.framework, options.weight)
 
 
 def _input(value: ir.Value) -> InputSpec:
@@ -114,6 +121,8 @@ def optimise(job: Job, log: ConversionLog) -> None:
     """Graph passes; logs how often each matched and which of the user's nodes are gone."""
     options = job.options
     switches = passes.Switches.load(options.fusion_switch_file or "", options.optimization_switch)
+    if not options.enable_scope_fusion:
+        switches = switches.without_graph_fusion()
     if options.oo_level == "O1":
         switches = switches.only_basic()
     if not options.oo_constant_folding:
@@ -157,11 +166,13 @@ def select(job: Job, log: ConversionLog) -> None:
         fp16_inputs=requests.fp16_inputs(graph, options.input_fp16_nodes),
         output_types=types,
         weight_clip=options.is_weight_clip,
-        overrides=overrides.load(options.keep_dtype, options.modify_mixlist),
+        overrides=overrides.load(options.keep_dtype, options.modify_mixlist, options.customize_dtypes),
     )
-    for warning in chosen.warnings:
+    modes = implmode.load(
+        options.op_precision_mode, options.op_select_implmode, options.optypelist_for_implmode, options.allow_hf32
+    )
+    for warning in (*chosen.warnings, *implmode.apply(job.model, job.soc, modes)):
         log.warning(warning)
-    implmode.apply(job.model, options.op_select_implmode, options.optypelist_for_implmode)
     laid_out = formats.apply(job.model, job.soc, options.input_format)
     job.counts["casts"] = chosen.casts
     job.counts["trans_data"] = laid_out.trans_data
@@ -195,6 +206,11 @@ def _insert_aipp(job: Job, log: ConversionLog) -> None:
         fp16_inputs=[name.strip() for name in job.options.input_fp16_nodes.split(";")],
     )
     for name, found in made.items():
+        if isinstance(found, aipp.DynamicAipp):
+            log.info(
+                f"AIPP: input {name} takes pictures of up to {found.max_src_image_size} bytes, parameters at run time"
+            )
+            continue
         size = f"{found.src_image_size_w} x {found.src_image_size_h}"
         log.info(f"AIPP: input {name} takes uint8 {found.input_format} pictures of {size}")
 
@@ -264,7 +280,7 @@ def write_failure(options: Options, log: ConversionLog, error: AscError) -> None
             "cause": [{"code": problem.code, "message": problem.what}],
         }
         for problem in error.problems
-        if problem.seed_class.startswith("EE2")
+        if problem.seed_class.startswith("EE2") or problem.code == "E11009"
         for node in problem.nodes
     ]
     if rows:
@@ -272,18 +288,13 @@ def write_failure(options: Options, log: ConversionLog, error: AscError) -> None
         files.write_text(options.check_report, json.dumps(report, indent=4) + "\n")
 
 
-def _framework(framework: str) -> Problem:
-    hint = {
-        "0": "Convert the Caffe model to ONNX first; Caffe files are not read yet.",
-        "1": "Export the MindSpore model to ONNX (mindspore.export(..., file_format='ONNX')).",
-        "3": "Convert the TensorFlow graph with tf2onnx (pip install tf2onnx tensorflow), then use --framework=5.",
-    }
+def _ranges(text: str) -> Problem:
     return Problem(
         "E10055",
-        f"--framework={framework} ({FRAMEWORKS[framework]}) is not supported yet.",
-        cause="This version reads ONNX models.",
-        fix=hint[framework],
-        nodes=("--framework",),
+        f"--input_shape_range={text[:200]} cannot be compiled: every axis of a model has one size, or one per gear.",
+        cause="Shape ranges need kernels that are compiled for any size.",
+        fix='Give the sizes you need as gears: --input_shape="x:-1,3,224,224" --dynamic_batch_size="1,4,8".',
+        nodes=("--input_shape_range",),
         seed_class="EE1055",
     )
 

@@ -34,9 +34,9 @@ def measure(
     Outputs are summed up batch by batch, so memory does not grow with the number of samples. Layer values are fetched
     in chunks of bounded size; every chunk runs both models again on the same batch.
     """
-    outputs, task = _outputs(session, reference, samples, labels, progress)
+    made, task = _outputs(session, reference, samples, labels, progress)
     rows, first, noise = _layers(session, graph, reference, samples.batch(0), progress)
-    worst = min(outputs, key=lambda o: o["cosine"], default=None)
+    worst = min(made, key=lambda o: o["cosine"], default=None)
     return {
         "samples": samples.rows,
         "source": samples.source,
@@ -44,14 +44,24 @@ def measure(
         "noise": noise,
         "numerics": {key: session.info[key] for key in _NUMERICS if key in session.info},
         "reference": "original model, fp32, ONNX Runtime on this CPU",
-        "outputs": outputs,
+        "outputs": made,
         "worst_output": worst["name"] if worst else None,
-        "passed": all(accepted(o, threshold) for o in outputs),
+        "passed": all(accepted(o, threshold) for o in made),
         "layers": rows,
         "first_divergence": first["name"] if first else None,
         "task": task.result() if task is not None else None,
         "notes": _notes(labels, task, samples),
     }
+
+
+def outputs(session: npu.Session, reference: Reference, samples: Samples) -> list[dict[str, Any]]:
+    """The rows of all outputs over all samples, nothing else."""
+    return _outputs(session, reference, samples, None, lambda stage, share: None)[0]
+
+
+def layers(session: npu.Session, graph: Any, reference: Reference, batch: dict[str, Array]) -> list[dict[str, Any]]:
+    """The judged rows of all layers over one batch."""
+    return _layers(session, graph, reference, batch, lambda stage, share: None)[0]
 
 
 def accepted(output: dict[str, Any], threshold: float) -> bool:

@@ -197,7 +197,7 @@ def _performance(compiled: Any, chip: soc.Soc) -> dict[str, Any]:
         "lo80": found.lo80,
         "hi80": found.hi80,
         "bound_by": found.bound_by,
-        "operators": [asdict(op) for op in found.operators],
+        "operators": [op.as_dict() for op in found.operators],
         "notes": list(found.notes),
     }
 

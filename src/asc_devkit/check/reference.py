@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
+from asc_devkit.check import plugged
+
 Array = np.ndarray[Any, Any]
 
 
@@ -29,9 +31,20 @@ class Reference:
         self.inputs = [v.name for v in graph.input if v.name not in initial]
         self.outputs = [v.name for v in graph.output]
         self.available = {name for node in graph.node for name in node.output if name}
+        self.custom = plugged.has_custom(graph.node)
+        if self.custom:
+            self.available &= plugged.tensors(path)
 
-    def session(self, tensors: Sequence[str]) -> ort.InferenceSession:
-        """A session that also returns ``tensors``."""
+    def session(self, tensors: Sequence[str]) -> Any:
+        """A session that also returns ``tensors``. Custom operators that ONNX Runtime lacks are run by their plugins."""
+        if not self.custom:
+            return self._plain(tensors)
+        try:
+            return self._plain(tensors)
+        except Exception:  # ONNX Runtime's exceptions have no common base
+            return plugged.PluggedSession(self.path, tensors, self.threads)
+
+    def _plain(self, tensors: Sequence[str]) -> ort.InferenceSession:
         model = onnx.ModelProto()
         model.CopyFrom(self.proto)
         have = set(self.outputs)
@@ -43,7 +56,7 @@ class Reference:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
         return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
-    def run(self, session: ort.InferenceSession, feeds: dict[str, Array], tensors: Sequence[str]) -> dict[str, Array]:
+    def run(self, session: Any, feeds: dict[str, Array], tensors: Sequence[str]) -> dict[str, Array]:
         """Values of ``tensors`` for one batch."""
         wanted = [self.prepare[name](feeds[name]) if name in self.prepare else feeds[name] for name in self.inputs]
         found = session.run(list(tensors), dict(zip(self.inputs, wanted, strict=True)))

@@ -34,6 +34,14 @@ def run(words: list[str]) -> int:
     from asc_devkit.cli.convert import run_conversion
 
     request = options.from_flags(flags, command_line=shlex.join(["atc", *words]))
+    if request.auto_keep_dtype:
+        from asc_devkit.cli.tune import keep_then
+
+        tuned = keep_then(request)
+        if tuned is None:
+            click.echo("ATC run failed: the target of --auto_keep_dtype is not reached; no .om was written.")
+            return 1
+        request = tuned
     result = run_conversion(request)
     click.echo(f"ATC run success, the model save path is {_shown(str(result.om_path))}")
     if flags.get("display_model_info") == "1":
@@ -65,8 +73,12 @@ def print_help() -> None:
     from asc_devkit.atc.options import table
 
     click.echo("usage: atc --model=FILE --framework=5 --output=PATH --soc_version=CHIP [options]\n")
-    click.echo("(recorded): accepted and noted in the log, without effect so far.\n")
+    click.echo("(recorded): accepted and noted in the log, without effect here.")
+    group = ""
     for spec in table().values():
+        if spec.group != group:
+            group = spec.group
+            click.echo(f"\n{group.capitalize()}:")
         values = f" {{{'|'.join(spec.values)}}}" if spec.values else ""
         default = f" [default: {spec.default}]" if spec.default else ""
         effect = "" if spec.effect == "implemented" else f" ({spec.effect})"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
+@click.option("--weight", type=click.Path(), help="The .caffemodel of a Caffe net (MODEL is its .prototxt).")
 @click.option("--soc", "soc_version", default="Ascend310P3", show_default=True, help="Chip (see `asc soc list`).")
 @click.option("-o", "--output", type=click.Path(), help="Path of the .om, or a folder for it [default: beside MODEL].")
 @click.option("--input-shape", default="", help='Fixes dynamic axes: "images:1,3,640,640;mask:1,64".')
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def convert(
     model: Path,
+    weight: str | None,
     soc_version: str,
     output: str | None,
     input_shape: str,
@@ -38,12 +40,14 @@ def convert(
     log: str,
     as_json: bool,
 ) -> None:
-    """Convert MODEL (ONNX) to an .om file."""
+    """Convert MODEL to an .om file; its suffix tells the framework (docs/front_ends.md)."""
     from asc_devkit.atc.options import from_flags
+    from asc_devkit.frontends.source import framework_of
 
     flags = {
         "model": str(model),
-        "framework": "5",
+        "framework": framework_of(model),
+        "weight": weight or "",
         "output": _output(model, output),
         "soc_version": soc_version,
         "input_shape": input_shape,

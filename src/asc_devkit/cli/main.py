@@ -17,11 +17,16 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "convert": ("asc_devkit.cli.convert", "convert", "Convert a model to an .om file."),
     "doctor": ("asc_devkit.cli.doctor", "doctor", "Show what is installed and what each missing part would enable."),
     "explain": ("asc_devkit.cli.explain", "explain", "Explain an error code, or search the codes by words."),
+    "msprof": ("asc_devkit.cli.msprof", "msprof", "Run a program with collection on; export what was collected."),
     "om": ("asc_devkit.cli.om", "om", "Look into .om files: show, json, decompress, extract-weights, diff."),
+    "profile": ("asc_devkit.cli.profile", "profile", "Profile a model: run it and write what msprof writes."),
     "run": ("asc_devkit.cli.run", "run", "Run an .om on the virtual NPU."),
     "soc": ("asc_devkit.cli.soc", "soc", "List chips and show their figures with sources."),
     "tune-precision": ("asc_devkit.cli.tune", "tune_precision", "Find the operators that must keep float32."),
 }
+
+#: Commands that never meet an operator of a model.
+WITHOUT_PLUGINS: Final = frozenset({"doctor", "explain", "soc"})
 
 
 class LazyGroup(click.Group):
@@ -35,6 +40,10 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         command: click.Command = getattr(importlib.import_module(entry[0]), entry[1])
+        if cmd_name not in WITHOUT_PLUGINS:
+            from asc_devkit.cli.plugins import add_option
+
+            add_option(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -24,7 +24,7 @@ ENGINE: Final = "ge.engine"  # Engine
 ORIGIN_OPS: Final = "ge.origin_ops"  # tuple[tuple[name, op_type], ...] of the user's model, in order
 PASSES: Final = "ge.passes"  # tuple[str, ...]: names of the fusion passes that made this node
 GROUP: Final = "ge.group"  # int: fused-group id shared by all members (optimise stage only)
-IMPL_MODE: Final = "ge.impl_mode"  # "high_precision" | "high_performance"
+IMPL_MODE: Final = "ge.impl_mode"  # str: a name of ge.impl_modes, absent for the default
 
 # --- attribute of a fused GE node: an ir.Graph whose inputs/outputs match the node's by position --------------------
 MEMBERS: Final = "_members"

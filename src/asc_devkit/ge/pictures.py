@@ -1,6 +1,7 @@
-"""The picture formats AIPP reads: number, channels, and the shape of the bytes a program has to supply.
+"""The picture formats AIPP reads: number, channels, and the shape of the bytes a program has to supply; name and size of
+the input that dynamic AIPP takes its parameters from.
 
-Source: public ATC manual (AIPP: table of formats, formulas of the input size) and the aclmdlGetInputDimsV2 page.
+Source: public ATC manual (AIPP: table of formats, formulas of the input sizes) and the aclmdlGetInputDimsV2 page.
 """
 
 from __future__ import annotations
@@ -35,3 +36,14 @@ PICTURES: Final[dict[str, Picture]] = {
         Picture("YUV400_U8", 4, channels=1, stored=1, yuv=True),
     )
 }
+
+#: The extra input of a model with dynamic AIPP; further ones have a number behind the name.
+PARAMETER_INPUT: Final = "ascend_dynamic_aipp_data"
+PARAMETER_HEAD_BYTES: Final = 64
+PARAMETER_PICTURE_BYTES: Final = 96
+MAX_PARAMETER_PICTURES: Final = 127  # the count is a signed byte
+
+
+def parameter_bytes(batch: int) -> int:
+    """Bytes of the parameter input of a model that takes ``batch`` pictures."""
+    return PARAMETER_HEAD_BYTES + batch * PARAMETER_PICTURE_BYTES

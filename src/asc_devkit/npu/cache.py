@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 META: Final = "meta.json"
-FORMAT: Final = 2
+FORMAT: Final = 3
 _BLOCK: Final = 16 << 20
 _DEFAULT_LIMIT_MB: Final = 8192
 

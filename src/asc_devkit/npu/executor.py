@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from asc_devkit.errors import AscError, Problem
-from asc_devkit.npu import ort
+from asc_devkit.npu import ort, reference
 from asc_devkit.npu.casts import Step
 from asc_devkit.npu.numerics import Array, rounded
 
@@ -116,9 +116,7 @@ class Executor:
     def _load(self, step: Step, name: str) -> Any:
         path = self.folder / name
         if step.foreign:
-            from onnx.reference import ReferenceEvaluator
-
-            return ReferenceEvaluator(str(path))
+            return reference.evaluator(path)
         try:
             return ort.load(path, self.threads)
         except Exception as error:

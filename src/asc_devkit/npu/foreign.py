@@ -12,9 +12,9 @@ import onnx_ir as ir
 
 from asc_devkit.npu.numerics import UNFEEDABLE
 from asc_devkit.npu.split import inner_nodes
-from asc_devkit.ops.catalogue import newer_opset
+from asc_devkit.ops.catalogue import PLUGIN_DOMAIN, newer_opset
 
-_DOMAINS: Final = frozenset({"ai.onnx.preview", "ai.onnx.preview.training"})
+_DOMAINS: Final = frozenset({"ai.onnx.preview", "ai.onnx.preview.training", PLUGIN_DOMAIN})
 
 
 def known(graph: ir.Graph) -> set[str]:

@@ -19,10 +19,14 @@ Gear = Mapping[str, tuple[int, ...]]
 
 class GearedSession(Session):
     """Runs like any session; ``inputs`` and ``outputs`` have None where gears differ, ``operators`` and ``info`` are
-    those of the largest gear, ``gears`` lists the input shapes of all."""
+    those of the largest gear, ``gears`` lists the input shapes of all and ``values`` what the open axes are in each: the
+    batch, height and width, or all open axes in order."""
 
-    def __init__(self, gears: Sequence[Gear], make: Callable[[int], Session]) -> None:
+    def __init__(
+        self, gears: Sequence[Gear], make: Callable[[int], Session], values: Sequence[tuple[int, ...]] = ()
+    ) -> None:
         self.gears = tuple(gears)
+        self.values = tuple(values)
         self._make = make
         self._sessions: dict[int, Session] = {}
         self._largest = max(range(len(gears)), key=lambda i: sum(prod(s) for s in gears[i].values()))
@@ -41,8 +45,30 @@ class GearedSession(Session):
             self._sessions[index] = self._make(index)
         return self._sessions[index]
 
-    def fixed_inputs(self) -> tuple[Tensor, ...]:
-        return self.session(self._largest).inputs
+    @property
+    def largest(self) -> int:
+        """Which gear has the largest inputs."""
+        return self._largest
+
+    def fixed_inputs(self, gear: int | None = None) -> tuple[Tensor, ...]:
+        return self.session(self._largest if gear is None else gear).inputs
+
+    def gear_of_values(self, values: Sequence[int]) -> int:
+        """Number of the gear with these values of the open axes; raises ``AscError`` (ASC4013) listing the gears."""
+        if tuple(values) in self.values:
+            return self.values.index(tuple(values))
+        raise self._unknown(",".join(map(str, values)), ())
+
+    def gear_of_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
+        """Number of the first gear in which the named inputs have these shapes; raises ``AscError`` (ASC4013)."""
+        for index, gear in enumerate(self.gears):
+            if all(gear.get(name) == shape for name, shape in shapes.items()):
+                return index
+        raise self._unknown(", ".join(f"{n} {list(s)}" for n, s in shapes.items()), tuple(shapes))
+
+    def no_gear(self, files: Mapping[str, str]) -> AscError:
+        """The error for input files that have the size of no gear."""
+        return self._unknown(", ".join(f"{name} from {path}" for name, path in files.items()), tuple(files))
 
     def run(
         self, inputs: Inputs, dump: PathLike[str] | str | bool | None = None, dump_format: str = "npy"
@@ -71,16 +97,18 @@ class GearedSession(Session):
         for index, gear in enumerate(self.gears):
             if all(shapes.get(name) == shape for name, shape in gear.items()):
                 return self.session(index)
+        raise self._unknown(", ".join(f"{n} {list(s)}" for n, s in shapes.items()), tuple(shapes))
+
+    def _unknown(self, asked: str, nodes: tuple[str, ...]) -> AscError:
         listed = "; ".join(
             f"gear {i}: " + ", ".join(f"{n} {list(s)}" for n, s in gear.items()) for i, gear in enumerate(self.gears)
         )
-        asked = ", ".join(f"{n} {list(s)}" for n, s in shapes.items())
-        raise AscError(
+        return AscError(
             Problem(
                 "ASC4013",
                 f"No gear of the model fits {asked or 'a run without inputs'}.",
                 cause="The model was converted for certain shapes only.",
                 fix=f"Pad or resize the inputs to one of them: {listed}.",
-                nodes=tuple(shapes),
+                nodes=nodes,
             )
         )

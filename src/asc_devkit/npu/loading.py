@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -16,12 +16,13 @@ import onnx_ir as ir
 from asc_devkit import files, om, soc
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.npu import cache as store
-from asc_devkit.npu import ort
+from asc_devkit.npu import ort, preprocessing
 from asc_devkit.npu.geared import GearedSession
 from asc_devkit.npu.lower import lower
 from asc_devkit.npu.numerics import numpy_dtype
 from asc_devkit.npu.rewrite import build
 from asc_devkit.npu.session import Session
+from asc_devkit.ops import plugins
 
 OVERFLOW: Final = ("saturate", "infnan")
 
@@ -40,6 +41,7 @@ def load(
     for later loads (``npu.cache``). Raises ``AscError`` for files that are damaged or hold what cannot be executed.
     """
     started = time.perf_counter()
+    plugins.load_from_environment()
     if overflow is not None and overflow not in OVERFLOW:
         raise AscError(Problem("ASC4007", f"Unknown overflow mode {overflow!r}.", fix=f"Use {' or '.join(OVERFLOW)}."))
     if threads is not None and threads < 1:
@@ -47,11 +49,34 @@ def load(
     threads = threads or ort.default_threads()
     file = model if isinstance(model, om.OmFile) else om.read(model)
     count = threads
-    if file.gears:
-        return GearedSession(
-            file.gears, lambda gear: _prepared(file, overflow, cache, count, time.perf_counter(), gear)
-        )
-    return _prepared(file, overflow, cache, threads, started, None)
+    gears = file.gears
+
+    def make(gear: int) -> Session:
+        return _prepared(file, overflow, cache, count, time.perf_counter(), gear)
+
+    if not preprocessing.has_dynamic(file):
+        if gears:
+            return GearedSession(gears, make, _values(file))
+        return _prepared(file, overflow, cache, threads, started, None)
+    cuts = [preprocessing.cut(file.to_ir(gear)) for gear in (range(len(gears)) if gears else (None,))]
+    if not gears:
+        return preprocessing.AippSession(_prepared(file, overflow, cache, threads, started, None), cuts)
+    behind = [_behind(gear, items) for gear, items in zip(gears, cuts, strict=True)]
+    return preprocessing.AippSession(GearedSession(behind, make, _values(file)), cuts)
+
+
+def _values(file: om.OmFile) -> tuple[tuple[int, ...], ...]:
+    """What the open axes are in each gear."""
+    described = file.in_out
+    return tuple((n,) for n in described.batch_gears) or described.image_gears or described.dim_gears
+
+
+def _behind(
+    gear: Mapping[str, tuple[int, ...]], items: Sequence[preprocessing.DynamicInput]
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of a gear as they are behind dynamic AIPP."""
+    shapes = {name: shape for name, shape in gear.items() if name not in {item.parameters for item in items}}
+    return {**shapes, **{item.name: item.shape for item in items}}
 
 
 def _prepared(
@@ -66,6 +91,8 @@ def _prepared(
         facts: dict[str, Any] = {"overflow": overflow, "onnxruntime": ort.version(), "cpu": ort.cpu()}
         if gear is not None:
             facts["gear"] = gear
+        if custom := plugins.fingerprint():
+            facts["plugins"] = custom
         name = store.key(file.data, facts)
         found = store.find(name)
         if found is not None:
@@ -96,6 +123,7 @@ def _build(file: om.OmFile, overflow: str | None, folder: Path, gear: int | None
     if mode not in OVERFLOW:
         mode = OVERFLOW[0]
     model = file.to_ir(gear)
+    preprocessing.cut(model)
     inputs, outputs = _rows(model.graph.inputs, "input"), _rows(model.graph.outputs, "output")
     lowered = lower(model, mode == "saturate")
     dumps = {o.onnx: ir.DataType[o.dtype] for o in lowered.outputs}

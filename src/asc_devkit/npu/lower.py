@@ -14,6 +14,7 @@ import onnx_ir as ir
 from asc_devkit import ops
 from asc_devkit.ge.desc import ENGINE, GE_DOMAIN, MEMBERS, ORIGIN_OPS, ORIGIN_TENSOR, Engine
 from asc_devkit.npu.intervals import Interval
+from asc_devkit.npu.kernels import Kernels
 from asc_devkit.npu.numerics import EXACT_INTEGERS, HALVES, Rounding
 from asc_devkit.ops import convert
 
@@ -64,7 +65,9 @@ class Lowered:
 def lower(model: ir.Model, saturate: bool) -> Lowered:
     """Lower a GE model. Raises ``AscError`` listing all operators that cannot be executed."""
     names: dict[ir.Value, str] = {}
-    lowered = Lowered(convert.to_onnx(model, ir.DataType.FLOAT, names))
+    kernels = Kernels()
+    lowered = Lowered(convert.to_onnx(model, ir.DataType.FLOAT, names, kernels))
+    lowered.roundings += [Rounding(v.name or "", ir.DataType.FLOAT16, saturate) for v in kernels.steps]
     lowered.input_dtypes = {names[v]: v.dtype for v in model.graph.inputs if v.dtype is not None}
     lowered.output_dtypes = [v.dtype or ir.DataType.UNDEFINED for v in model.graph.outputs]
     task = 0

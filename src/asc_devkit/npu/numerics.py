@@ -57,3 +57,11 @@ def rounded(array: Array, dtype: ir.DataType, saturate: bool) -> Array:
     """fp32 ``array`` with its values rounded to ``dtype``, kept in fp32."""
     result: Array = to_device(array, dtype, saturate).astype(np.float32)
     return result
+
+
+def hf32(array: Array) -> Array:
+    """fp32 ``array`` rounded to HF32 (8 exponent and 11 mantissa bits), to nearest, ties to even; inf and NaN kept."""
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    up = bits + np.uint32(0x7FF) + ((bits >> np.uint32(12)) & np.uint32(1))
+    result: Array = np.where(np.isfinite(array), up & np.uint32(0xFFFFF000), bits).astype(np.uint32).view(np.float32)
+    return result

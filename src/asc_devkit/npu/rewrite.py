@@ -21,18 +21,18 @@ import onnx_ir as ir
 
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.npu import foreign as foreign_nodes
-from asc_devkit.npu import ort
+from asc_devkit.npu import ort, reference
 from asc_devkit.npu.casts import OptimisedGraph, Step
 from asc_devkit.npu.intervals import Interval
 from asc_devkit.npu.numerics import Rounding
 from asc_devkit.npu.points import Points
 from asc_devkit.npu.split import Piece, inner_nodes, owner, split
-from asc_devkit.ops.catalogue import newer_opset
+from asc_devkit.ops.catalogue import PLUGIN_DOMAIN, newer_opset
 
 _SOURCE: Final = "source"
 #: Domains of operators that ONNX Runtime or onnx.reference know.
 DOMAINS: Final = frozenset(
-    {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "com.microsoft"}
+    {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "com.microsoft", PLUGIN_DOMAIN}
 )
 MAX_CUTS: Final = 4096
 
@@ -193,10 +193,8 @@ def _as_standard(model: ir.Model, node: ir.Node) -> None:
 
 
 def _check_reference(path: Path, node: ir.Node) -> None:
-    from onnx.reference import ReferenceEvaluator
-
     try:
-        ReferenceEvaluator(str(path))
+        reference.evaluator(path)
     except Exception as error:
         raise AscError(_unrunnable(node.op_type, node.name or "", str(error))) from error
 

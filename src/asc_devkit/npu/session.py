@@ -51,8 +51,8 @@ class Session:
     def operators(self) -> tuple[Output, ...]:
         return self._operators
 
-    def fixed_inputs(self) -> tuple[Tensor, ...]:
-        """Inputs with every size known: for a model with gears, those of the largest."""
+    def fixed_inputs(self, gear: int | None = None) -> tuple[Tensor, ...]:
+        """Inputs with every size known: for a model with gears, those of one of them (None: the largest)."""
         return self.inputs
 
     def run(

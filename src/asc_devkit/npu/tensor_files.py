@@ -78,6 +78,26 @@ def samples(given: Sequence[str], tensors: Sequence[Tensor]) -> list[Sample]:
     return [Sample("", chosen)]
 
 
+def fitting(sample: Sample, choices: Mapping[int, Sequence[Tensor]]) -> list[int]:
+    """Which of ``choices`` (the inputs of each gear) the files can be: by shape (``.npy``) or by bytes (``.bin``)."""
+    return [
+        number
+        for number, tensors in choices.items()
+        if all(t.name not in sample.files or _fits(sample.files[t.name], t) for t in tensors)
+    ]
+
+
+def _fits(path: Path, tensor: Tensor) -> bool:
+    try:
+        if path.suffix == ".npy":
+            return tuple(np.load(path, mmap_mode="r", allow_pickle=False).shape) == tensor.shape
+        size = path.stat().st_size
+    except (OSError, ValueError, EOFError):
+        return False
+    count = math.prod(d or 0 for d in tensor.shape)
+    return any(size == count * dtype.itemsize for dtype in _stored_as(tensor.dtype))
+
+
 def read(path: Path, tensor: Tensor) -> Array:
     """The tensor stored in ``path``; raw files must have exactly the bytes of the input."""
     try:

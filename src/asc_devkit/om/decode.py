@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
-from asc_devkit.ge import dtypes
+from asc_devkit.ge import dtypes, impl_modes
 from asc_devkit.ge.desc import (
     DESC,
     ENGINE,
@@ -228,8 +228,9 @@ class _Decoder:
             node.meta[ORIGIN_OPS] = tuple(zip(names, kinds, strict=False))
         if passes := _texts(op, "pass_name"):
             node.meta[PASSES] = tuple(passes)
-        if "_op_impl_mode_enum" in op.attr and op.attr["_op_impl_mode_enum"].s:
-            node.meta[IMPL_MODE] = op.attr["_op_impl_mode_enum"].s.decode("utf-8", "replace")
+        mode = impl_modes.name_of(op.attr["_op_impl_mode_enum"].i) if "_op_impl_mode_enum" in op.attr else None
+        if mode is not None:
+            node.meta[IMPL_MODE] = mode
 
 
 def _texts(op: pb.OpDef, name: str) -> list[str]:

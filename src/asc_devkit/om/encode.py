@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from asc_devkit.ge import dtypes
+from asc_devkit.ge import dtypes, impl_modes
 from asc_devkit.ge.desc import (
     DESC,
     ENGINE,
@@ -279,7 +279,7 @@ class Encoder:
         if passes := node.meta.get(PASSES):
             _strings(op, "pass_name", list(passes))
         if mode := node.meta.get(IMPL_MODE):
-            op.attr["_op_impl_mode_enum"].s = str(mode).encode()
+            op.attr["_op_impl_mode_enum"].i = impl_modes.BITS.get(mode, impl_modes.DEFAULT)
 
     def _bodies(self, node: ir.Node, op: pb.OpDef, scope: Mapping[ir.Value, str]) -> None:
         names: list[str] = []

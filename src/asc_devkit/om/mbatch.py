@@ -138,5 +138,7 @@ def _merged(values: Sequence[ir.Value]) -> ir.Value:
         and made.dtype != ir.DataType.STRING
         and (made.shape is None or not made.shape.is_static())
     ):
-        made.meta[MAX_BYTES] = max(dtypes.nbytes(_elements(v), made.dtype) for v in values)
+        made.meta[MAX_BYTES] = max(
+            int(v.meta.get(MAX_BYTES, 0)) or dtypes.nbytes(_elements(v), made.dtype) for v in values
+        )
     return made

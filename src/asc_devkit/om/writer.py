@@ -211,7 +211,8 @@ def _picture(value: ir.Value) -> tuple[int, ...] | None:
     """NHWC dimensions of the picture an input with AIPP holds, as the first list of dimensions tells them; the second
     (``dims_v2``) describes the bytes. None for other values."""
     for node, _ in value.uses():
-        if node.op_type == "Aipp" and node.domain == GE_DOMAIN and node.outputs[0].shape is not None:
+        static = len(node.inputs) == 1  # dynamic AIPP learns the size of its pictures at run time
+        if node.op_type == "Aipp" and node.domain == GE_DOMAIN and static and node.outputs[0].shape is not None:
             dims = tuple(d if isinstance(d, int) else -1 for d in node.outputs[0].shape)
             height, width = (node.attributes[f"src_image_size_{axis}"].as_int() for axis in "hw")
             return dims[0], height, width, dims[1]

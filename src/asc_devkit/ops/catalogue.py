@@ -19,6 +19,10 @@ from asc_devkit.ge.desc import Engine
 
 CANONICAL_OPSET: Final = 23
 _NEWER: Final = "ai.onnx.opset"
+#: Domain of lowered nodes that a user's plugin computes; never in a file.
+PLUGIN_DOMAIN: Final = "asc.plugin"
+#: Attribute of a node in the ``.om``: file name of the plugin that declared its operator.
+PLUGIN_ATTR: Final = "_op_plugin"
 
 
 def newer_domain(opset: int) -> str:
@@ -140,6 +144,7 @@ class GeOp:
     ``exact``: the result is representable whenever the inputs are (moves, selections, relu): no rounding needed.
     ``bounds``: interval every finite result lies in, where one is known (sigmoid: (0, 1)).
     ``lower``: builds the ONNX form for execution.
+    ``plugin``: file that declared it, "" for built-in operators. ``flops``: operations of a node, where declared.
     """
 
     type: str
@@ -155,6 +160,8 @@ class GeOp:
     bounds: tuple[float, float] | None = None
     source: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    plugin: str = ""
+    flops: Callable[[ir.Node], float] | None = None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from asc_devkit.errors import AscError
-from asc_devkit.ops.lowering import ToOnnx
+from asc_devkit.ops.lowering import Kernel, ToOnnx
 from asc_devkit.ops.raising import ToGe, Unsupported
 
 __all__ = ["ToGeResult", "Unsupported", "to_ge", "to_onnx"]
@@ -45,14 +45,16 @@ def to_onnx(
     model: ir.Model,
     float_as: ir.DataType | None = None,
     names: MutableMapping[ir.Value, str] | None = None,
+    kernel: Kernel | None = None,
 ) -> ir.Model:
     """GE operators -> ONNX (opset 23), fused groups expanded, executable by ONNX Runtime.
 
     ``float_as``: replaces fp16 and bf16 everywhere (values, constants lazily, dtype attributes). ``names`` is filled
-    with the ONNX value name of every value of the given model, members of groups included. Raises ``AscError`` listing
+    with the ONNX value name of every value of the given model, members of groups included. ``kernel`` lowers single
+    operators in place of the catalogue's declaration (``npu.kernels``: implementation modes). Raises ``AscError`` listing
     all GE operators that cannot be lowered.
     """
-    walk = ToOnnx(model, float_as)
+    walk = ToOnnx(model, float_as, kernel)
     lowered = walk.model()
     if walk.problems:
         raise AscError(walk.problems[:MAX_LISTED])

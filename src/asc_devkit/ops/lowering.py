@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
 from asc_devkit.errors import Problem
 from asc_devkit.ge.desc import GE_DOMAIN, MEMBERS, Engine
 from asc_devkit.ops import registry
-from asc_devkit.ops.catalogue import CANONICAL_OPSET, GeOp
+from asc_devkit.ops.catalogue import CANONICAL_OPSET, PLUGIN_ATTR, PLUGIN_DOMAIN, GeOp
 from asc_devkit.ops.declare import outputs_of
 from asc_devkit.ops.emit import Emitter, OnnxEmitter, Rejected, Scope, widened
 from asc_devkit.ops.walk import MALFORMED, MAX_DEPTH, Walk
+
+#: Lowers one operator: its catalogue entry, what it may ask and emit -> its results.
+Kernel = Callable[[GeOp, Emitter], "ir.Value | Sequence[ir.Value]"]
+
+
+def declared(spec: GeOp, e: Emitter) -> ir.Value | Sequence[ir.Value]:
+    """The lowering that the catalogue declares."""
+    return spec.lower(e)
 
 
 class ToOnnx(Walk):
     emitter = OnnxEmitter
 
-    def __init__(self, source: ir.Model, wide: ir.DataType | None) -> None:
+    def __init__(self, source: ir.Model, wide: ir.DataType | None, kernel: Kernel | None = None) -> None:
         super().__init__(source)
         self.wide = wide
+        self.kernel = kernel or declared
         self.problems: list[Problem] = []
         self.depth = 0
+        self.custom = False
 
     def opsets(self) -> dict[str, int]:
         kept = {d: v for d, v in self.source.opset_imports.items() if d not in (GE_DOMAIN, "", "ai.onnx")}
-        return {**kept, "": CANONICAL_OPSET}
+        own = {PLUGIN_DOMAIN: 1} if self.custom else {}
+        return {**kept, **own, "": CANONICAL_OPSET}
 
     def node(self, node: ir.Node, scope: Scope) -> None:
         if node.domain != GE_DOMAIN:
@@ -37,8 +48,9 @@ class ToOnnx(Walk):
             return
         spec = registry.lookup(node.op_type)
         if spec is None:
-            self.fail(node, scope, "the catalogue does not know this GE operator")
+            self.unknown(node, scope)
             return
+        self.custom = self.custom or bool(spec.plugin)
         e = self.emit(node, scope)
         try:
             if node.op_type == "If":
@@ -46,7 +58,7 @@ class ToOnnx(Walk):
                 made: ir.Value | Sequence[ir.Value] = outputs_of(e.op("If", e.inputs, bodies, len(node.outputs)))
             else:
                 self.equalise(e, spec)
-                made = spec.lower(e)
+                made = self.kernel(spec, e)
             self.finish(e, made, "Identity")
         except Rejected as rejected:
             self.fail(node, scope, rejected.reason)
@@ -96,13 +108,32 @@ class ToOnnx(Walk):
                 self.describe(old, new)
                 self.values[old] = new
 
+    def unknown(self, node: ir.Node, scope: Scope) -> None:
+        """An operator that is not in the catalogue: of a plugin that is not loaded, or of the vendor's."""
+        label = node.attributes.get(PLUGIN_ATTR)
+        if label is None:
+            self.fail(node, scope, "the catalogue does not know this GE operator")
+            return
+        self.problems.append(
+            Problem(
+                "ASC2013",
+                f"Custom operator {node.op_type} ({node.name}): its plugin {label.value} is not loaded.",
+                "the .om was converted with an operator plugin, and holds the operator but not its implementation",
+                f"give the same plugin again: --op_plugin_path=.../{label.value} (or ASC_OP_PLUGIN_PATH)",
+                (node.name or "?",),
+                "EE2001",
+            )
+        )
+        self.stand_in(node, scope)
+
     def fail(self, node: ir.Node, scope: Scope, reason: str) -> None:
         self.problems.append(
             Problem(
                 "ASC2001",
                 f"{node.op_type} {node.name}: {reason}",
                 "the .om holds an operator the virtual NPU cannot execute",
-                "convert the original model with this toolkit, or cut the operator out",
+                "convert the original model with this toolkit, cut the operator out, or declare it in a plugin "
+                "(--op_plugin_path, docs/plugins.md)",
                 (node.name or "?",),
                 "EE2001",
             )

@@ -6,11 +6,11 @@ Family modules add entries through ``ops.declare``; everyone else reads through 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from asc_devkit.ops.catalogue import GeOp, OnnxOp
 
@@ -19,6 +19,7 @@ ONNX_DOMAINS: Final = frozenset({"", "ai.onnx"})
 
 _ge: dict[str, GeOp] = {}
 _onnx: dict[tuple[str, str], OnnxOp] = {}
+_infer: dict[tuple[str, str], Callable[[Any], None]] = {}
 
 
 def add_ge(op: GeOp) -> None:
@@ -33,6 +34,22 @@ def add_onnx(op: OnnxOp) -> None:
     if (op.domain, op.type) in _onnx:
         raise ValueError(f"ONNX operator {op.type} is declared twice")
     _onnx[op.domain, op.type] = op
+
+
+def add_infer(op_type: str, domain: str, rule: Callable[[Any], None]) -> None:
+    """Declare the shape inference (an ``ops.infer`` rule) of an ONNX operator that ``ops.infer`` does not know."""
+    _infer[domain, op_type] = rule
+
+
+def infer_rule(op_type: str, domain: str) -> Callable[[Any], None] | None:
+    """The declared shape inference of an operator."""
+    return _infer.get((domain, op_type))
+
+
+def remove(ge_type: str, op_type: str, domain: str) -> None:
+    """Take a plugin's operator out again."""
+    del _ge[ge_type], _onnx[domain, op_type]
+    _infer.pop((domain, op_type), None)
 
 
 def lookup(ge_type: str) -> GeOp | None:
@@ -84,7 +101,8 @@ def host_reason(op_type: str, domain: str) -> HostReason:
         return HostReason(
             f"The operator belongs to domain {domain}, which CANN does not know.",
             "Export the model without this runtime's own optimisations (before quantising or fusing it for "
-            f"{domain}), or run the node on the host with --host_ops=true.",
+            f"{domain}), declare the operator in a plugin (--op_plugin_path, docs/plugins.md), or run the node on the "
+            "host with --host_ops=true.",
         )
     default = HostReason(
         "CANN has no such operator.",

@@ -62,6 +62,10 @@ class Switches:
         """Everything off but these passes."""
         return replace(self, names=dict.fromkeys(names, True), groups={GRAPH: False, UB: False})
 
+    def without_graph_fusion(self) -> Switches:
+        """The same switches with the whole graph fusion group off, but for passes switched on by name."""
+        return replace(self, groups={**self.groups, GRAPH: False})
+
     def only_basic(self) -> Switches:
         """Only the passes of optimisation level O1."""
         return replace(self, max_level=1)

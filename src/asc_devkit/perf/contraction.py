@@ -160,6 +160,8 @@ def attention(view: NodeView, rates: Rates) -> Work:
     return Work(
         cube_us=2 * tile.cube_us,
         mte1_us=2 * tile.mte1_us,
+        l0a_bytes=2 * tile.l0a_bytes,
+        l0b_bytes=2 * tile.l0b_bytes,
         vector_us=vector_us,
         flops=4.0 * batch * rows * columns * depth,
         reads=view.reads(),
@@ -193,6 +195,8 @@ def recurrence(view: NodeView, rates: Rates) -> Work:
     per_step = max(tile.cube_us, tile.l2_us) + vector_us + rates.k.rnn_step_us
     return Work(
         cube_us=steps * tile.cube_us,
+        l0a_bytes=steps * tile.l0a_bytes,
+        l0b_bytes=steps * tile.l0b_bytes,
         vector_us=steps * vector_us,
         flops=2.0 * steps * batch * count,
         reads=view.reads(),
@@ -213,6 +217,8 @@ def _from_gemm(gemm: Gemm, view: NodeView, rates: Rates) -> Work:
     return Work(
         cube_us=tile.cube_us,
         mte1_us=tile.mte1_us,
+        l0a_bytes=tile.l0a_bytes,
+        l0b_bytes=tile.l0b_bytes,
         flops=gemm.flops,
         reads=reads,
         written=written,

@@ -46,7 +46,8 @@ class Gemm:
 
 @dataclass(frozen=True)
 class GemmTime:
-    """Busy times in microseconds; ``l2_us`` is traffic between L2 and the cores; ``tile`` is (m, n, k splits)."""
+    """Busy times in microseconds; ``l2_us`` is traffic between L2 and the cores; ``tile`` is (m, n, k splits);
+    ``l0a_bytes``/``l0b_bytes`` are the copies from L1, over all tiles."""
 
     cube_us: float
     mte1_us: float
@@ -54,6 +55,8 @@ class GemmTime:
     l2_bytes: float
     blocks: int
     tile: tuple[int, int, int]
+    l0a_bytes: float = 0.0
+    l0b_bytes: float = 0.0
 
 
 _BYTES: Final = {"fp32": 4.0, "hf32": 4.0, "fp16": 2.0, "bf16": 2.0, "int8": 1.0, "uint8": 1.0, "int4": 0.5}
@@ -135,6 +138,8 @@ def price(gemm: Gemm, chip: str) -> GemmTime:
         l2_bytes=float(l2_bytes[best]),
         blocks=int(used[best]),
         tile=(int(tile_m[best]), int(tile_n[best]), int(splits[best])),
+        l0a_bytes=float(tiles[best] * tile_k[best] * tile_m[best] * size),
+        l0b_bytes=float(tiles[best] * tile_k[best] * tile_n[best] * size),
     )
 
 

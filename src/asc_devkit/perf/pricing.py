@@ -14,6 +14,7 @@ from asc_devkit.om import mbatch
 from asc_devkit.ops.catalogue import Cost
 from asc_devkit.perf import contraction, movement, rates, vector
 from asc_devkit.perf.coefficients import interval
+from asc_devkit.perf.counters import Counters, Traffic, counters
 from asc_devkit.perf.gemm import memory_gbps
 from asc_devkit.perf.l2 import L2
 from asc_devkit.perf.rates import Rates
@@ -74,6 +75,7 @@ class _Pipes:
     mte1_us: float
     memory_us: float
     l2_us: float
+    counters: Counters
 
     @property
     def bound_by(self) -> str:
@@ -130,6 +132,8 @@ class _Walk:
         members = node.attributes.get(MEMBERS)
         if members is not None:
             work = self._group(node, members.as_graph())
+        elif spec is not None and spec.flops is not None:
+            work = vector.declared(NodeView(node), self.rates, spec.flops(node), spec.engine is Engine.CUBE)
         else:
             work = _work(node, cost, self.rates)
         if spec is None:
@@ -167,17 +171,14 @@ class _Walk:
                 start_us=self._start(),
                 cost=cost.value,
                 note=work.note,
+                counters=pipes.counters,
             )
         )
 
     def _pipes(self, node: ir.Node, work: Work) -> _Pipes:
         chip, k = self.rates, self.rates.k
-        from_memory = 0.0
-        for value, size in work.reads:
-            hit, pushed = self.l2.read(self.roots.get(value, value), size, nbytes(value))
-            from_memory += pushed + (0.0 if hit else size)
-        for value in node.outputs:
-            from_memory += self.l2.write(value, nbytes(value))
+        traffic = self._traffic(node, work)
+        from_memory = traffic.memory_read + traffic.memory_written
         moved = sum(size for _, size in work.reads) + work.written + work.l2_bytes
         share = min(1.0, work.blocks / (chip.cores if work.cube_us else chip.vectors))
         used = share * chip.cores
@@ -191,7 +192,28 @@ class _Walk:
         body = busy ** (1 / power)
         # A kernel that does next to nothing has nothing to fill a pipeline with.
         head = work.head_us + min(work.fill_us, body)
-        return _Pipes(launch + head + body, launch, work.cube_us, work.vector_us, work.mte1_us, memory_us, l2_us)
+        found = counters(node, work, traffic, mte1_us=work.mte1_us, memory_us=memory_us, l2_us=l2_us)
+        return _Pipes(launch + head + body, launch, work.cube_us, work.vector_us, work.mte1_us, memory_us, l2_us, found)
+
+    def _traffic(self, node: ir.Node, work: Work) -> Traffic:
+        """Who is served by L2 and who by device memory."""
+        hits = misses = written = 0.0
+        for value, size in work.reads:
+            hit, pushed = self.l2.read(self.roots.get(value, value), size, nbytes(value))
+            written += pushed
+            if hit:
+                hits += size
+            else:
+                misses += size
+        missed_writes = 0.0
+        for value in node.outputs:
+            pushed = self.l2.write(value, nbytes(value))
+            written += pushed
+            if nbytes(value) > self.l2.capacity:
+                missed_writes += nbytes(value)
+            else:
+                hits += nbytes(value)
+        return Traffic(misses, written, hits, misses + missed_writes)
 
     def _group(self, node: ir.Node, members: ir.Graph) -> Work:
         """One kernel for all members: their cube and vector work overlap, values between them stay on chip."""
@@ -205,6 +227,9 @@ class _Walk:
                 continue
             part = _work(member, cost, self.rates)
             work.flops += part.flops
+            work.cube_flops += part.cube_flops
+            work.l0a_bytes += part.l0a_bytes
+            work.l0b_bytes += part.l0b_bytes
             if cost in _CUBE_COSTS:
                 has_cube = True
                 work.blocks = max(work.blocks, part.blocks)
@@ -261,6 +286,7 @@ class _Walk:
                 start_us=self._start(),
                 cost=Cost.AICPU.value,
                 note="runs on the AI CPU",
+                counters=counters(node, Work(written=written), Traffic(read, written, 0.0, read + written)),
             )
         )
 
@@ -327,4 +353,7 @@ _CALIBRATED: Final = frozenset({"910B", "910_93", "950"})
 
 
 def _work(node: ir.Node, cost: Cost, chip: Rates) -> Work:
-    return _FORMULAS.get(cost, vector.elementwise)(NodeView(node), chip)
+    work = _FORMULAS.get(cost, vector.elementwise)(NodeView(node), chip)
+    if cost in _CUBE_COSTS:
+        work.cube_flops = work.flops
+    return work

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+from asc_devkit.perf.counters import Counters
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,7 @@ class OpTime:
     from. ``cube_us``, ``vector_us`` and ``mte_us`` are busy times of the pipes, which overlap; ``launch_us`` is the
     part of ``us`` that any kernel of this width needs to start. ``bytes_read``/``bytes_written`` are what the kernel
     touches of its operands, wherever they lie; ``flops`` counts a multiply-add as two. ``cost`` is the cost class of
-    the catalogue, ``start_us`` the place on the timeline.
+    the catalogue, ``start_us`` the place on the timeline. ``counters`` feeds profiles and stays out of reports.
     """
 
     name: str
@@ -39,6 +41,11 @@ class OpTime:
     start_us: float = 0.0
     cost: str = ""
     note: str = ""
+    counters: Counters | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, without the counters."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "counters"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,5 +125,5 @@ class Estimate:
             "bound_by": self.bound_by,
             "borrowed": dict(self.borrowed),
             "notes": list(self.notes),
-            "operators": [asdict(op) for op in self.operators],
+            "operators": [op.as_dict() for op in self.operators],
         }

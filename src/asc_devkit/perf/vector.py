@@ -80,6 +80,22 @@ def softmax(view: NodeView, rates: Rates) -> Work:
     return work
 
 
+def declared(view: NodeView, rates: Rates, flops: float, cube: bool) -> Work:
+    """An operator of a plugin that says how many operations it takes; every input is read once.
+
+    Vector units do one operation per element and cycle, the cube 8192 (16 x 16 x 16 multiply-adds) per core and cycle.
+    """
+    note = "operations as the plugin declares"
+    if cube:
+        cube_us = flops / (8192.0 * rates.cores * rates.cube_mhz)
+        return Work(
+            cube_us=cube_us, flops=flops, reads=view.reads(), written=view.written(), blocks=rates.cores, note=note
+        )
+    work = _spread(view, rates, flops * width(view.outputs[0]), 1.0, flops=flops)
+    work.note = note
+    return work
+
+
 def _spread(view: NodeView, rates: Rates, size: float, cycles: float, flops: float, units: int = 0) -> Work:
     """``size`` bytes at ``cycles`` per vector width, spread over as many vector units as the operands are worth."""
     reads, written = view.reads(), view.written()

@@ -8,7 +8,8 @@ from typing import Final
 
 import onnx_ir as ir
 
-from asc_devkit.ge.desc import DESC, TensorDesc
+from asc_devkit.ge.desc import DESC, IMPL_MODE, TensorDesc
+from asc_devkit.ge.impl_modes import HI_FLOAT_32
 
 # Names of cube and vector element types; everything else is priced by its width.
 _NAMES: Final = {
@@ -27,7 +28,8 @@ _HALF: Final = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 class Work:
     """What an operator costs before memory: busy times in microseconds, operand traffic in bytes.
 
-    ``reads`` lists (value, bytes touched); ``l2_bytes`` is extra traffic between L2 and the cores (tiles loaded again).
+    ``reads`` lists (value, bytes touched); ``l2_bytes`` is extra traffic between L2 and the cores (tiles loaded again),
+    ``l0a_bytes``/``l0b_bytes`` what MTE1 copies, ``cube_flops`` the cube's share of ``flops``.
     ``bandwidth`` is the share of device memory bandwidth that the access pattern allows; ``head_us`` runs before or after
     everything else, ``fill_us`` likewise but never longer than the rest.
     """
@@ -39,6 +41,9 @@ class Work:
     reads: list[tuple[ir.Value, float]] = field(default_factory=list)
     written: float = 0.0
     l2_bytes: float = 0.0
+    l0a_bytes: float = 0.0
+    l0b_bytes: float = 0.0
+    cube_flops: float = 0.0
     blocks: int = 1
     bandwidth: float = 1.0
     l2_bandwidth: float = 1.0
@@ -102,6 +107,8 @@ class NodeView:
     def dtype(self, index: int) -> str:
         """Cube type name of an input (``fp16``, ``int8``, ...)."""
         value = self.input(index)
+        if value is not None and value.dtype == ir.DataType.FLOAT and self.node.meta.get(IMPL_MODE) == HI_FLOAT_32:
+            return "hf32"
         return _NAMES.get(value.dtype, "fp16") if value is not None and value.dtype is not None else "fp16"
 
     def reads(self) -> list[tuple[ir.Value, float]]:

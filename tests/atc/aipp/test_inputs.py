@@ -156,7 +156,7 @@ def test_fp16_input_and_aipp_exclude_each_other(tmp_path: Path) -> None:
 
 def test_dynamic_dims_and_aipp_exclude_each_other(tmp_path: Path) -> None:
     (problem,) = refused(tmp_path, "input_format: RGB888_U8", (1, 3, 4, 4), dynamic_dims="1;2")
-    assert problem.code == "E10009" and set(problem.nodes) == {"--dynamic_dims", "--insert_op_conf"}
+    assert problem.code == "E10001" and set(problem.nodes) == {"--dynamic_dims", "--insert_op_conf"}
 
 
 def test_the_format_must_be_nchw(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from asc_devkit.atc.aipp import Aipp, load
+from asc_devkit.atc.aipp import Aipp, DynamicAipp, load
 from asc_devkit.errors import AscError, Problem
 from tests.atc.aipp.compiled import JPEG
 
 MINIMAL = "aipp_op { aipp_mode: static input_format: RGB888_U8 }"
 
 
-def read(folder: Path, text: str | bytes) -> list[Aipp]:
+def read(folder: Path, text: str | bytes) -> list[Aipp | DynamicAipp]:
     path = folder / "aipp.cfg"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return load(path)
@@ -110,9 +110,14 @@ def test_rules_between_fields(tmp_path: Path, fields: str, word: str) -> None:
     assert {p.code for p in found} == {"E10052"}
 
 
-def test_dynamic_aipp_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    (problem,) = refused(tmp_path, "aipp_op { aipp_mode: dynamic max_src_image_size: 752640 }")
-    assert problem.code == "E10055" and "Dynamic AIPP is not supported" in problem.what and "static" in problem.fix
+def test_dynamic_aipp_needs_the_bytes_of_the_largest_pictures(tmp_path: Path) -> None:
+    for fields in ("", "max_src_image_size: 0", "max_src_image_size: 4000000000"):
+        (problem,) = refused(tmp_path, f"aipp_op {{ aipp_mode: dynamic {fields} }}")
+        assert problem.code == "E10052" and "max_src_image_size" in problem.what
+    (tmp_path / "aipp.cfg").write_text(
+        "aipp_op { aipp_mode: dynamic related_input_rank: 1 max_src_image_size: 752640 }"
+    )
+    assert load(tmp_path / "aipp.cfg") == [DynamicAipp(752640, related_input_rank=1)]
 
 
 def test_a_full_width_colon_is_named(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@
 the same preprocessing in floating point, as the original model's program would.
 """
 
-from asc_devkit.atc.aipp.config import Aipp
+from asc_devkit.atc.aipp.config import Aipp, DynamicAipp
 from asc_devkit.atc.aipp.floats import in_floats
 from asc_devkit.atc.aipp.insert import insert, of_graph
 from asc_devkit.atc.aipp.reading import load
 
-__all__ = ["Aipp", "in_floats", "insert", "load", "of_graph"]
+__all__ = ["Aipp", "DynamicAipp", "in_floats", "insert", "load", "of_graph"]

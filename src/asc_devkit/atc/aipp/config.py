@@ -15,6 +15,7 @@ from asc_devkit.errors import Problem
 from asc_devkit.ge.pictures import PICTURES, Picture
 
 HALF_MAX: Final = 65504.0
+MAX_PICTURE_BYTES: Final = 2**31 - 1
 BIAS: Final = (16, 128, 128)
 # Defaults of the colour matrix: BT.601 with the narrow range, YUV to BGR, or RGB to YUV for RGB pictures.
 YUV_TO_BGR: Final = (298, 516, 0, 298, -100, -208, 298, 0, 409)
@@ -122,8 +123,19 @@ class Aipp:
         return cls(**given)
 
 
-def from_message(message: Any, place: str, problems: list[Problem], mistaken: Collection[str] = ()) -> Aipp | None:
-    """``Aipp`` from the parsed message; None, and the problems added, when it does not obey the manual.
+@dataclass(frozen=True, slots=True)
+class DynamicAipp:
+    """Dynamic preprocessing of one input: everything but the bytes that its pictures may take comes at run time."""
+
+    max_src_image_size: int
+    related_input_rank: int = 0
+    related_input_name: str = ""
+
+
+def from_message(
+    message: Any, place: str, problems: list[Problem], mistaken: Collection[str] = ()
+) -> Aipp | DynamicAipp | None:
+    """The configuration of the parsed message; None, and the problems added, when it does not obey the manual.
 
     ``place`` says where it stands. ``mistaken`` fields could not be read and are not reported as missing, too.
     """
@@ -136,8 +148,16 @@ def from_message(message: Any, place: str, problems: list[Problem], mistaken: Co
         if "aipp_mode" not in mistaken:
             say("aipp_mode is missing", "Add aipp_mode: static.", "aipp_mode")
     elif message.aipp_mode == message.dynamic:
-        problems.append(_dynamic(place))
-        return None
+        size = message.max_src_image_size
+        if not 0 < size <= MAX_PICTURE_BYTES:
+            what = "is missing" if not message.HasField("max_src_image_size") else f"is {size}"
+            say(
+                f"max_src_image_size {what}",
+                f"Give the bytes of the largest pictures of a batch, at most {MAX_PICTURE_BYTES}.",
+                "max_src_image_size",
+            )
+        problems += found
+        return None if found else DynamicAipp(size, message.related_input_rank, message.related_input_name)
     if not message.HasField("input_format") and "input_format" not in mistaken:
         say("input_format is missing", f"Add input_format: with one of {', '.join(PICTURES)}.", "input_format")
     for field, value in message.ListFields():
@@ -160,17 +180,6 @@ def invalid(reason: str, fix: str = "", nodes: tuple[str, ...] = ()) -> Problem:
         fix=fix or "See docs/aipp.md for the fields and their ranges.",
         nodes=nodes or ("--insert_op_conf",),
         seed_class="EE1052",
-    )
-
-
-def _dynamic(place: str) -> Problem:
-    return Problem(
-        "E10055",
-        f"Dynamic AIPP is not supported ({place}).",
-        cause="aipp_mode: dynamic takes its parameters from an extra input at run time; only static AIPP is built.",
-        fix="Use aipp_mode: static and convert once per set of parameters, or preprocess before the model.",
-        nodes=("aipp_mode",),
-        seed_class="EE1055",
     )
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import onnx_ir as ir
 
-from asc_devkit.atc.aipp.config import Aipp, invalid
+from asc_devkit.atc.aipp.config import Aipp, DynamicAipp, invalid
 from asc_devkit.atc.options import nearest
 from asc_devkit.errors import AscError, Problem
-from asc_devkit.ge.desc import DESC, ENGINE, GE_DOMAIN, ORIGIN_DTYPE, ORIGIN_TENSOR, Engine, TensorDesc
+from asc_devkit.ge.desc import DESC, ENGINE, GE_DOMAIN, MAX_BYTES, ORIGIN_DTYPE, ORIGIN_TENSOR, Engine, TensorDesc
+from asc_devkit.ge.pictures import MAX_PARAMETER_PICTURES, PARAMETER_INPUT, parameter_bytes
 from asc_devkit.ops import attributes, lookup
 
 _Say = Callable[..., None]
@@ -21,19 +23,21 @@ _NARROW = frozenset({"310", "310P", "910"})
 
 def insert(
     graph: ir.Graph,
-    configurations: Sequence[Aipp],
+    configurations: Sequence[Aipp | DynamicAipp],
     *,
     generation: str,
     input_format: str = "NCHW",
     fp16_inputs: Sequence[str] = (),
-) -> dict[str, Aipp]:
+) -> dict[str, Aipp | DynamicAipp]:
     """Give each named input of a GE graph a uint8 picture and an ``Aipp`` operator behind it, in place.
+
+    Dynamic AIPP adds an input for its parameters behind those of the model.
 
     Returns the configurations by input, sizes filled in. ``generation``: of the chip. ``fp16_inputs``: names that
     --input_fp16_nodes gives. Raises ``AscError`` with every configuration that does not fit its input (E10052, E10034).
     """
     problems: list[Problem] = []
-    chosen: dict[str, Aipp] = {}
+    chosen: dict[str, Aipp | DynamicAipp] = {}
     values = {value.name or "": value for value in graph.inputs}
     for number, aipp in enumerate(configurations, start=1):
         name = _input_name(aipp, list(values), number, problems)
@@ -44,7 +48,11 @@ def insert(
             continue
         if name in fp16_inputs:
             problems.append(_both(name))
-        fitted = _fit(aipp, values[name], name, generation, problems)
+        fitted = (
+            _fit_dynamic(aipp, values[name], name, problems)
+            if isinstance(aipp, DynamicAipp)
+            else _fit(aipp, values[name], name, generation, problems)
+        )
         if fitted is not None:
             chosen[name] = fitted
     if input_format == "ND":
@@ -52,16 +60,19 @@ def insert(
     if problems:
         raise AscError(problems)
     for name, aipp in chosen.items():
-        _insert(graph, values[name], aipp)
+        if isinstance(aipp, DynamicAipp):
+            _insert_dynamic(graph, values[name], aipp)
+        else:
+            _insert(graph, values[name], aipp)
     return chosen
 
 
 def of_graph(graph: ir.Graph) -> dict[str, Aipp]:
-    """The configurations of a compiled graph by input name."""
+    """The static configurations of a compiled graph by input name."""
     return {
         node.inputs[0].name or "": Aipp.of_node(node)
         for node in graph
-        if node.op_type == "Aipp" and node.inputs and node.inputs[0] is not None
+        if node.op_type == "Aipp" and len(node.inputs) == 1 and node.inputs[0] is not None
     }
 
 
@@ -76,7 +87,7 @@ def _both(name: str) -> Problem:
     )
 
 
-def _input_name(aipp: Aipp, names: list[str], number: int, problems: list[Problem]) -> str | None:
+def _input_name(aipp: Aipp | DynamicAipp, names: list[str], number: int, problems: list[Problem]) -> str | None:
     """The input an ``aipp_op`` is for: by name, which outranks the rank, else by rank."""
     name, rank = aipp.related_input_name, aipp.related_input_rank
     listed = f"The inputs are {', '.join(names)}."
@@ -122,6 +133,22 @@ def _fit(aipp: Aipp, value: ir.Value, name: str, generation: str, problems: list
             say(f"padding_value is {aipp.padding_value:g}, and the model takes bytes")
     problems += found
     return None if found else aipp
+
+
+def _fit_dynamic(aipp: DynamicAipp, value: ir.Value, name: str, problems: list[Problem]) -> DynamicAipp | None:
+    shape = tuple(value.shape or ())
+    if len(shape) != 4 or not all(isinstance(d, int) for d in shape):
+        reason = f"its shape is {list(shape)}; AIPP makes four fixed dimensions, NCHW"
+    elif value.dtype not in _FLOATS and value.dtype != ir.DataType.UINT8:
+        reason = f"its type is {value.dtype}; AIPP makes fp16 or uint8"
+    elif not 1 <= int(shape[0]) <= MAX_PARAMETER_PICTURES:  # type: ignore[arg-type]
+        reason = (
+            f"its batch is {shape[0]}; the parameters of dynamic AIPP describe up to {MAX_PARAMETER_PICTURES} pictures"
+        )
+    else:
+        return aipp
+    problems.append(invalid(f"input {name}: {reason}", "", (name,)))
+    return None
 
 
 def _fill(aipp: Aipp, width: int, height: int, say: _Say) -> Aipp:
@@ -175,9 +202,37 @@ def _check_size(aipp: Aipp, width: int, height: int, generation: str, say: _Say)
 
 
 def _insert(graph: ir.Graph, value: ir.Value, aipp: Aipp) -> None:
+    assert value.shape is not None
+    _add_operator(graph, value, aipp.attributes(), [value])
+    shape = aipp.picture.buffer_shape(int(value.shape[0]), aipp.src_image_size_h, aipp.src_image_size_w)  # type: ignore[arg-type]
+    value.shape, value.type = ir.Shape(shape), ir.TensorType(ir.DataType.UINT8)
+    value.meta[DESC] = TensorDesc("NHWC", "NHWC", shape)
+
+
+def _insert_dynamic(graph: ir.Graph, value: ir.Value, aipp: DynamicAipp) -> None:
+    """The pictures get as many bytes as the configuration allows; their height and width are open until run time."""
+    assert value.shape is not None
+    batch = int(value.shape[0])  # type: ignore[arg-type]
+    taken, name, number = {v.name for v in graph.inputs}, PARAMETER_INPUT, 0
+    while name in taken:
+        number += 1
+        name = f"{PARAMETER_INPUT}_{number}"
+    size = parameter_bytes(batch)
+    parameters = ir.Value(name=name, shape=ir.Shape((size,)), type=ir.TensorType(ir.DataType.UINT8))
+    parameters.meta[DESC] = TensorDesc("ND", "ND", (size,))
+    facts = {"aipp_mode": "dynamic", "max_src_image_size": aipp.max_src_image_size}
+    _add_operator(graph, value, facts, [value, parameters])
+    graph.inputs.append(parameters)
+    value.shape, value.type = ir.Shape((batch, None, None, None)), ir.TensorType(ir.DataType.UINT8)
+    value.meta[DESC] = TensorDesc("NHWC", "NHWC", (batch, -1, -1, -1))
+    value.meta[MAX_BYTES] = aipp.max_src_image_size
+
+
+def _add_operator(graph: ir.Graph, value: ir.Value, facts: dict[str, Any], inputs: list[ir.Value]) -> None:
+    """An ``Aipp`` operator as the first of the graph; what read ``value`` reads its output."""
     spec = lookup("Aipp")
-    assert spec is not None and value.shape is not None
-    made = [attributes.typed(name, item, spec.attrs[name]) for name, item in aipp.attributes().items()]
+    assert spec is not None
+    made = [attributes.typed(name, item, spec.attrs[name]) for name, item in facts.items()]
     name = value.name or ""
     taken = {v.name for node in graph.all_nodes() for v in node.outputs} | {v.name for v in graph.inputs}
     fresh = f"{name}__aipp"
@@ -190,10 +245,7 @@ def _insert(graph: ir.Graph, value: ir.Value, aipp: Aipp) -> None:
     )
     output.meta[ORIGIN_TENSOR], output.meta[ORIGIN_DTYPE] = name, value.dtype
     value.replace_all_uses_with(output, replace_graph_outputs=True)
-    node = ir.Node(GE_DOMAIN, "Aipp", [value], made, outputs=[output], name=f"aipp_{name}")
+    node = ir.Node(GE_DOMAIN, "Aipp", inputs, made, outputs=[output], name=f"aipp_{name}")
     node.meta[ENGINE] = Engine.VECTOR
-    shape = aipp.picture.buffer_shape(int(value.shape[0]), aipp.src_image_size_h, aipp.src_image_size_w)  # type: ignore[arg-type]
-    value.shape, value.type = ir.Shape(shape), ir.TensorType(ir.DataType.UINT8)
-    value.meta[DESC] = TensorDesc("NHWC", "NHWC", shape)
     first = next(iter(graph), None)
     graph.append(node) if first is None else graph.insert_before(first, node)

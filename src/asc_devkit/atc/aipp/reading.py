@@ -8,7 +8,7 @@ from typing import Final
 
 from google.protobuf import text_format
 
-from asc_devkit.atc.aipp.config import Aipp, from_message, invalid
+from asc_devkit.atc.aipp.config import Aipp, DynamicAipp, from_message, invalid
 from asc_devkit.atc.options import nearest
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge.pictures import PICTURES
@@ -23,14 +23,14 @@ _WIDE: Final = "：，；｛｝“”"
 _OP: Final = re.compile(r"^[^#\n]*?\baipp_op\b", re.M)
 
 
-def load(path: Path) -> list[Aipp]:
-    """The static configurations of the file, in order. Raises ``AscError`` with everything that is wrong in it."""
+def load(path: Path) -> list[Aipp | DynamicAipp]:
+    """The configurations of the file, in order. Raises ``AscError`` with everything that is wrong in it."""
     text = _text(path)
     problems: list[Problem] = []
     file = _parse(text, path.name, problems)
     mistaken = {name for problem in problems for name in problem.nodes}
     lines = [text.count("\n", 0, match.end()) + 1 for match in _OP.finditer(text)]
-    found: list[Aipp] = []
+    found: list[Aipp | DynamicAipp] = []
     if not file.aipp_op and not problems:
         problems.append(invalid(f"{path} has no aipp_op", "Write aipp_op { ... } around the fields."))
     if len(file.aipp_op) > MAX_OPS:

@@ -56,7 +56,7 @@ class _Chooser:
                 if attribute.type == ir.AttributeType.GRAPH:
                     self.walk(attribute.as_graph())
             spec = ops.lookup(node.op_type) if node.domain == GE_DOMAIN else None
-            if spec is None:
+            if spec is None or spec.plugin:
                 self._all_plain(node)
             elif spec.type == "Aipp":
                 self._outputs(node, _FIVE_HD[4])

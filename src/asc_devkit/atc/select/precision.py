@@ -146,13 +146,15 @@ class _Selector:
         if inside is None or outside is None:
             return
         data = node.inputs[:1] if spec.cost is Cost.QUANT else node.inputs  # scales keep their type
+        taken, given = self._custom(node, spec, [inside] * len(data), [outside] * len(node.outputs))
         for index, value in enumerate(data):
-            if value is not None and value.dtype in _FLOATS and value.dtype != inside:
-                node.replace_input_with(index, self._converted(value, inside, node))
-        for value in node.outputs:
+            if value is not None and value.dtype in _FLOATS and value.dtype != taken[index]:
+                node.replace_input_with(index, self._converted(value, taken[index], node))
+        for value, dtype in zip(node.outputs, given, strict=True):
             if value.dtype in _FLOATS:
                 self.origin.setdefault(value, value.meta.get(ORIGIN_DTYPE, value.dtype))
-                value.dtype = outside
+                value.dtype = dtype
+        outside = given[0]
         for name, kind in spec.attrs.items():
             if kind == "dtype" and name in node.attributes and node.attributes[name].value in _FLOAT_CODES:
                 node.attributes[name] = ir.AttrInt64(name, int(outside))
@@ -170,14 +172,14 @@ class _Selector:
         accepted = _accepted(spec, self.soc)
         if origin == FP32 and node in self.keep_fp32:
             return FP32, FP32
-        if origin == FP32 and node in self.read_fp32:
-            return FP32, low if mode.vector_low else FP32
         if self.overrides.keeps(node):
             if origin in accepted:
                 return origin, origin
             self.result.warnings.append(
                 f"--keep_dtype: {node.name} ({node.op_type}) cannot keep its type: {self.soc.name} lacks it."
             )
+        if origin == FP32 and node in self.read_fp32:
+            return FP32, low if mode.vector_low else FP32
         if spec.engine is Engine.AICPU and origin in accepted and not mode.vector_low:
             return origin, origin
         if mode.keep:
@@ -195,6 +197,25 @@ class _Selector:
         if wish not in accepted:
             wish = FP32 if wish != FP32 and FP32 in accepted else (low if low in accepted else wish)
         return wish, wish
+
+    def _custom(
+        self, node: ir.Node, spec: GeOp, inputs: list[ir.DataType], outputs: list[ir.DataType]
+    ) -> tuple[list[ir.DataType], list[ir.DataType]]:
+        """The types that --customize_dtypes asks for in place of those chosen; warns about what cannot be done."""
+        wish = self.overrides.custom(node)
+        if wish is None:
+            return inputs, outputs
+        accepted, warn = _accepted(spec, self.soc), self.result.warnings.append
+        where = f"--customize_dtypes: {node.name} ({node.op_type})"
+        for side, chosen, asked in (("inputs", inputs, wish.inputs), ("outputs", outputs, wish.outputs)):
+            if len(asked) != len(chosen):
+                warn(f"{where} has {len(chosen)} {side}, the line gives {len(asked)} types: {wish.text}")
+            for index, kind in enumerate(asked[: len(chosen)]):
+                if kind is not None and kind not in accepted:
+                    warn(f"{where} does not take {_suffix(kind)} on {self.soc.name}.")
+                elif kind is not None:
+                    chosen[index] = kind
+        return inputs, outputs
 
     def _mixed(self, node: ir.Node, spec: GeOp, origin: ir.DataType) -> ir.DataType:
         mix = self.overrides.mix.get(spec.type, spec.mix)
@@ -215,7 +236,7 @@ class _Selector:
         self.origin[output] = output.dtype
         source = node.inputs[0]
         target = output.dtype
-        if node in self.keep_fp32:
+        if node in self.keep_fp32 or self.overrides.keeps(node):
             return
         if self.mode.vector_low or (self.mode.follow and source is not None and source.dtype == self.mode.low):
             target = self.mode.low

@@ -69,21 +69,23 @@ def load(
     out_nodes: Sequence[str] | None = None,
     host_ops: bool = False,
     allow_empty: bool = False,
+    data: bytes | None = None,
 ) -> Loaded:
     """Read an ONNX model (IR up to 14, opset 1 to 28, binary or textual) and bring it to canonical form.
 
     Weights stay in the file (memory-mapped); external data must lie in the model's folder. ``input_shapes`` fixes open
     axes (-1 leaves one open), ``out_nodes`` chooses outputs (``tensor`` or ``node:index``). ``host_ops``:
     what only a host can run is let through: operator forms newer than the canonical opset (in ``newer_domain``), texts,
-    sequences and optionals as inputs and outputs. ``allow_empty``: ``input_shapes`` may hold 0. Raises ``AscError`` with
+    sequences and optionals as inputs and outputs. ``allow_empty``: ``input_shapes`` may hold 0. ``data``: the content, when
+    another front end has made the model of the file. Raises ``AscError`` with
     all problems of the step that failed; no other exception leaves for any content of the file.
     """
     path = Path(path)
     warnings: list[str] = []
-    data = _read(path)
+    content = _read(path) if data is None else data
     try:
-        proto, reader = _parse(path, data)
-        original = _original(path, len(data), proto)
+        proto, reader = _parse(path, content)
+        original = _original(path, len(content), proto)
         model, dynamic = _canonical(proto, reader, warnings, input_shapes or {}, out_nodes, host_ops, allow_empty)
     except NotText as error:
         raise AscError(_damaged(path, f"a name in it is not UTF-8 text: {error}")) from error

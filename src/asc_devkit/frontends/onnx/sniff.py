@@ -19,6 +19,7 @@ class Foreign:
 
 
 _EXPORT_TORCH = "export it in Python: torch.onnx.export(model.eval(), example_inputs, 'model.onnx')"
+_SCRIPT = " or asc_devkit.convert_module(torch.jit.load(file), example_inputs, output)"
 _EXPORT_TF = "convert it first: python -m tf2onnx.convert --graphdef m.pb --inputs x:0 --outputs y:0 --output m.onnx"
 _EXPORT_TFLITE = "convert it first: python -m tf2onnx.convert --tflite m.tflite --output m.onnx"
 _EXPORT_SAVED = "convert it first: python -m tf2onnx.convert --saved-model FOLDER --output m.onnx"
@@ -58,7 +59,7 @@ _TEXT: tuple[tuple[str, str, str], ...] = (
     (
         r"(name|layers?|input)\s*[:{][\s\S]*(layer|bottom|top)\s*[:{]",
         "a Caffe .prototxt",
-        "convert the network to ONNX",
+        "convert it with --framework=0 and give the weights with --weight=FILE.caffemodel",
     ),
     (r"node\s*\{", "a TensorFlow GraphDef in text form", _EXPORT_TF),
     (r"(import|from|def|class)\s+\w+", "Python source code", _EXPORT_TORCH),
@@ -123,9 +124,9 @@ def _zip(path: Path) -> Foreign:
     except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError, RuntimeError):
         return Foreign("a damaged zip archive", _DOWNLOAD)
     if "constants.pkl" in names:
-        return Foreign("a TorchScript or torch.export archive", _EXPORT_TORCH)
+        return Foreign("a TorchScript archive (.pt), which runs code when it is loaded", _EXPORT_TORCH + _SCRIPT)
     if "data.pkl" in names:
-        return Foreign("a PyTorch checkpoint (.pt/.pth)", _EXPORT_TORCH)
+        return Foreign("a PyTorch checkpoint (.pt/.pth: weights without the network, as a pickle)", _EXPORT_TORCH)
     if "config.json" in names and "metadata.json" in names:
         return Foreign("a Keras .keras archive", _EXPORT_KERAS)
     if "manifest.json" in names:

@@ -3,6 +3,9 @@
 Everything up to the colour conversion is integer arithmetic. What follows depends on the byte of a pixel alone, so it is
 a table of 256 numbers per channel.
 
+With ``aipp_mode`` ``dynamic`` the parameters are a second input; whoever executes the graph preprocesses the pictures and hands
+over the result (``npu.preprocessing``).
+
 Sources: public ATC manual (AIPP: order, formulas, defaults); where the manual is silent, what the vendor's published
 kernel of the operator does: the colour sum is rounded to the nearest integer and clamped to a byte, the mean is
 subtracted before the minimum, both and the factor are fp16, and the padding value is not normalised.
@@ -25,8 +28,12 @@ _LIFT: Final = 3 << 15  # makes every colour sum positive: 3 * 2**15 * 255 / 256
 
 
 def _lower_aipp(e: Emit) -> ir.Value:
-    picture = PICTURES.get(e.attr("input_format"))
     out = e.out_shape()
+    if e.attr("aipp_mode") == "dynamic":
+        if e.shape(0) != out or e.dtype(0) != e.out_dtype():
+            raise e.reject("its parameters come at run time, and the pictures were not preprocessed before")
+        return e.op("Identity", [e.need(0)])
+    picture = PICTURES.get(e.attr("input_format"))
     if picture is None or out is None or len(out) != 4:
         raise e.reject("its picture format or output shape is not known")
     batch, height, width = out[0], e.attr("src_image_size_h"), e.attr("src_image_size_w")
@@ -155,9 +162,11 @@ def _table(e: Emit, count: int) -> np.ndarray[Any, Any]:
 
 ge(
     "Aipp",
-    "images",
+    "images params",
     _lower_aipp,
     [
+        Attr("aipp_mode", "str", "static"),
+        Attr("max_src_image_size", "int", 0),
         Attr("input_format", "str", ""),
         Attr("src_image_size_w", "int", 0),
         Attr("src_image_size_h", "int", 0),

@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from asc_devkit.errors import AscError, Problem
+from asc_devkit.ops import registry
 from asc_devkit.ops.catalogue import CANONICAL_OPSET, newer_opset
 from asc_devkit.ops.evaluate import FUNCTIONS, apply, evaluate
 from asc_devkit.ops.evaluate.call import Refuse
@@ -85,6 +86,10 @@ class _Walker:
             newer = newer_opset(node.domain)
             if newer is not None:
                 _onnx_inference(node, self.known, newer)
+                return
+            declared = registry.infer_rule(node.op_type, node.domain)
+            if declared is not None:
+                declared(view)
                 return
             if node.domain:
                 rule = contraction.CONTRIB_RULES.get((node.domain, node.op_type))

@@ -1,7 +1,7 @@
 """Where the trouble starts: which operators add error of their own, and which only pass it on.
 
-For an operator whose inputs and outputs were dumped, and which can be executed again (``local.guess``), the verdict is that of its
-own inputs: the target's output against what the operator makes of the target's inputs. Where that is not possible an
+For an operator whose inputs and outputs were dumped, and which can be executed again (``local.guess``), the verdict is that of
+its own inputs: the target's output against what the operator makes of the target's inputs. Where that is not possible an
 operator is to blame when its output is further off than its inputs and rounding explain (relative Euclidean
 distance above ``FACTOR`` times the inputs' and the type's noise), or when values turn non-finite in it. With outputs only, the
 tensors before it in order stand for its inputs.

@@ -1,8 +1,8 @@
 """Operators executed again without their model: what a name and the golden tensors tell is enough for the common ones.
 
-A dump with inputs and outputs names the operator (``Add``, ``torch.matmul``, ``conv2d``) but often not its attributes. The table
-lists forms to try; the one that makes the golden output from the golden inputs is the operator, and is then asked what the
-target's output should be, given the target's inputs.
+A dump with inputs and outputs names the operator (``Add``, ``torch.matmul``, ``conv2d``) but often not its
+attributes. The table lists forms to try; the one that makes the golden output from the golden inputs is the operator,
+and is then asked what the target's output should be, given the target's inputs.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Public Python interfaces of others, implemented on the virtual NPU."""
