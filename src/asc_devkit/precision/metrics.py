@@ -10,11 +10,15 @@ sign and left out of the sums; a mismatch in kind counts as not close.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+_SUMMARY: Final = (
+    "count", "cosine", "max_abs", "mean_abs", "max_rel", "mean_rel", "rmse", "relative_euclidean", "close_share",
+    "nan_expected", "nan_actual", "inf_expected", "inf_actual", "kind_mismatches",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,10 @@ class Metrics:
     def max_rel_literal(self, eps: float = 1e-12) -> float:
         """Largest |a-b| / (|a| + eps): elements with a = 0 dominate it as soon as one of them is wrong."""
         return max(self.max_rel, self.max_abs_at_zero / eps)
+
+    def summary(self) -> dict[str, Any]:
+        """The distances alone, without distributions: what a report with a row per layer keeps."""
+        return {name: getattr(self, name) for name in _SUMMARY}
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

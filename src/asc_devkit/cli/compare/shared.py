@@ -79,13 +79,13 @@ def _combined(request: Request) -> dict[str, Any]:
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """``1,3,224,224`` (brackets and x allowed) as sizes. Raises ``AscError`` (ASC5004)."""
+    """``1,3,224,224`` (brackets and x allowed) as sizes. Raises ``AscError`` (ASC5104)."""
     try:
         dims = tuple(int(part) for part in text.strip("[]() ").replace("x", ",").split(",") if part.strip())
         if any(d < 0 for d in dims):
             raise ValueError
     except ValueError:
-        raise AscError(Problem("ASC5004", f"--shape {text!r} is no shape.", fix="Write it as 1,3,224,224.")) from None
+        raise AscError(Problem("ASC5104", f"--shape {text!r} is no shape.", fix="Write it as 1,3,224,224.")) from None
     return dims
 
 
@@ -119,7 +119,7 @@ def write(result: Result, output: Path | None, *extra: Path | None, base: str = 
     if unknown:
         known = ", ".join(_WRITERS)
         raise AscError(
-            Problem("ASC5014", f"{p.name} is of no kind that is written.", fix=f"Use {known}.") for p in unknown
+            Problem("ASC5114", f"{p.name} is of no kind that is written.", fix=f"Use {known}.") for p in unknown
         )
     for path in paths:
         _WRITERS[path.suffix.lower()](result, path)

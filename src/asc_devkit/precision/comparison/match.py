@@ -48,7 +48,7 @@ class Matching:
 
 
 def load_mapping(path: Path) -> dict[str, str]:
-    """Target name -> golden name, from JSON (an object) or CSV (two columns). Raises ``AscError`` (ASC5012)."""
+    """Target name -> golden name, from JSON (an object) or CSV (two columns). Raises ``AscError`` (ASC5112)."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         if path.suffix.lower() == ".json":
@@ -59,7 +59,7 @@ def load_mapping(path: Path) -> dict[str, str]:
         return {row[0].strip(): row[1].strip() for row in csv.reader(text.splitlines()) if len(row) >= 2}
     except (OSError, ValueError, csv.Error, RecursionError) as error:
         raise AscError(
-            Problem("ASC5012", f"The mapping {path} cannot be read: {error}."[:300], nodes=(str(path),))
+            Problem("ASC5112", f"The mapping {path} cannot be read: {error}."[:300], nodes=(str(path),))
         ) from error
 
 

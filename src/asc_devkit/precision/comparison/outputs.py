@@ -89,7 +89,7 @@ def write_xlsx(result: Result, path: Path) -> None:
         from openpyxl import Workbook
     except ImportError as error:
         raise AscError(
-            Problem("ASC5013", "Writing .xlsx needs openpyxl.", fix="pip install 'asc-devkit[xlsx]', or use .csv.")
+            Problem("ASC5113", "Writing .xlsx needs openpyxl.", fix="pip install 'asc-devkit[xlsx]', or use .csv.")
         ) from error
     book = Workbook(write_only=True)
     sheet = book.create_sheet("compare")

@@ -98,7 +98,7 @@ def measure(pair: Pair, options: PairOptions) -> Row:
     except AscError as error:
         row.reasons = tuple(f"{p.code}: {p.what}" for p in error.problems)
     except OSError as error:
-        row.reasons = (f"ASC5001: {error.strerror or error}",)
+        row.reasons = (f"ASC5101: {error.strerror or error}",)
     return row
 
 

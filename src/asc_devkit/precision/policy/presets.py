@@ -66,12 +66,12 @@ def _preset(row: dict[str, Any]) -> Preset:
 
 
 def preset(name: str) -> Preset:
-    """The preset ``name``. Raises ``AscError`` (ASC5010) with the nearest name."""
+    """The preset ``name``. Raises ``AscError`` (ASC5110) with the nearest name."""
     found = presets().get(name)
     if found is None:
         near = difflib.get_close_matches(name, presets(), n=1)
         fix = f"Did you mean {near[0]}?" if near else "Use one of " + ", ".join(presets()) + "."
-        raise AscError(Problem("ASC5010", f"There is no standard {name!r}.", fix=fix))
+        raise AscError(Problem("ASC5110", f"There is no standard {name!r}.", fix=fix))
     return found
 
 
@@ -113,7 +113,7 @@ class Policy:
                 raise ValueError("it should map operator names or types to objects")
         except (OSError, ValueError, RecursionError) as error:
             raise AscError(
-                Problem("ASC5011", f"{path} holds no overrides: {error}."[:300], nodes=(str(path),))
+                Problem("ASC5111", f"{path} holds no overrides: {error}."[:300], nodes=(str(path),))
             ) from error
         for name, row in rows.items():
             preset(str(row.get("standard", "cann-eco")))
@@ -121,7 +121,7 @@ class Policy:
             if unknown:
                 raise AscError(
                     Problem(
-                        "ASC5011",
+                        "ASC5111",
                         f"{path}: {name!r} sets {', '.join(unknown)}, which no rule has.",
                         fix="Known: standard, " + ", ".join(sorted(_NUMBERS)) + ".",
                         nodes=(str(path),),

@@ -24,7 +24,7 @@ def open_file(
     """All tensors in ``path``; ``dtype`` and ``shape`` describe raw files. Raises ``AscError`` for what cannot be read."""
     try:
         if not path.is_file():
-            raise AscError(Problem("ASC5001", f"There is no file {path}.", fix="Check the path.", nodes=(str(path),)))
+            raise AscError(Problem("ASC5101", f"There is no file {path}.", fix="Check the path.", nodes=(str(path),)))
         suffix = path.suffix.lower()
         key = name or key_of(path.name).name
         if suffix == ".npy":
@@ -41,11 +41,11 @@ def open_file(
             return npu_dump.open_dump(path)
     except OSError as error:
         raise AscError(
-            Problem("ASC5001", f"{path} cannot be read: {error.strerror or error}.", nodes=(str(path),))
+            Problem("ASC5101", f"{path} cannot be read: {error.strerror or error}.", nodes=(str(path),))
         ) from error
     raise AscError(
         Problem(
-            "ASC5007",
+            "ASC5107",
             f"{path.name} is of no kind that is read.",
             fix=f"Use {', '.join(SUFFIXES)} or a dump file of the NPU ({{op_type}}.{{op_name}}.{{task}}.{{stream}}.{{time}}).",
             nodes=(str(path),),

@@ -62,10 +62,10 @@ class Collection:
 
 
 def scan(path: Path, *, dtype: np.dtype[Any] | None = None, shape: tuple[int, ...] | None = None) -> Collection:
-    """All tensors under ``path``. Files that cannot be read become ``problems``; raises ``AscError`` (ASC5001) when
+    """All tensors under ``path``. Files that cannot be read become ``problems``; raises ``AscError`` (ASC5101) when
     there is nothing at all."""
     if not path.exists():
-        raise AscError(Problem("ASC5001", f"There is no {path}.", fix="Check the path.", nodes=(str(path),)))
+        raise AscError(Problem("ASC5101", f"There is no {path}.", fix="Check the path.", nodes=(str(path),)))
     if path.is_file() and path.name != _DUMP:
         found = Collection(path, "file")
         for ref in open_file(path, dtype=dtype, shape=shape):
@@ -86,7 +86,7 @@ def scan(path: Path, *, dtype: np.dtype[Any] | None = None, shape: tuple[int, ..
             raise AscError(found.problems)
         raise AscError(
             Problem(
-                "ASC5001",
+                "ASC5101",
                 f"{path} holds no tensors.",
                 fix=f"Give a folder with {', '.join(SUFFIXES)} files, a dump, or dump.json.",
                 nodes=(str(path),),
@@ -102,7 +102,7 @@ def _children(folder: Path) -> list[Path]:
 def _files(folder: Path, found: Collection, dtype: np.dtype[Any] | None, shape: tuple[int, ...] | None) -> None:
     paths = sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith("."))
     if len(paths) > MAX_FILES:
-        raise AscError(Problem("ASC5003", f"{folder} holds {len(paths)} files.", fix="Compare it in parts."))
+        raise AscError(Problem("ASC5103", f"{folder} holds {len(paths)} files.", fix="Compare it in parts."))
     mapping = _mapping_csv(folder)
     keyed = []
     for path in paths:

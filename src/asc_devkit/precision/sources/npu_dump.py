@@ -49,7 +49,7 @@ def looks_like(path: Path) -> bool:
 
 
 def open_dump(path: Path) -> list[TensorRef]:
-    """All inputs and outputs in the file. Raises ``AscError``: ASC5002 when torn, ASC5006 for types it cannot hold."""
+    """All inputs and outputs in the file. Raises ``AscError``: ASC5102 when torn, ASC5106 for types it cannot hold."""
     from asc_devkit.ge.proto import dump_data_pb2
 
     size = path.stat().st_size
@@ -87,7 +87,7 @@ def _ref(path: Path, row: Any, offset: int, facts: dict[str, Any]) -> TensorRef:
     if kind is None:
         raise AscError(
             Problem(
-                "ASC5006",
+                "ASC5106",
                 f"{path} holds a tensor of element type {row.data_type}, which is not known.",
                 nodes=(str(path),),
             )

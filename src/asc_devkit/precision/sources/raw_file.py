@@ -70,12 +70,12 @@ _SAFE: Final = {
 
 
 def dtype_of(text: str) -> np.dtype[Any]:
-    """The element type a user calls ``text`` (``fp16``, ``float32``, ``bf16``...). Raises ``AscError`` (ASC5004)."""
+    """The element type a user calls ``text`` (``fp16``, ``float32``, ``bf16``...). Raises ``AscError`` (ASC5104)."""
     key = text.strip().lower().removeprefix("torch.").removeprefix("dt_")
     key = ALIASES.get(key, key)
     if key not in DTYPES:
         raise AscError(
-            Problem("ASC5004", f"Unknown element type {text!r}.", fix="Use one of " + ", ".join(DTYPES) + ".")
+            Problem("ASC5104", f"Unknown element type {text!r}.", fix="Use one of " + ", ".join(DTYPES) + ".")
         )
     found: np.dtype[Any] = DTYPES[key]
     return found
@@ -104,7 +104,7 @@ def open_bin(path: Path, name: str, dtype: np.dtype[Any] | None, shape: tuple[in
 def _misfit(path: Path, why: str) -> AscError:
     return AscError(
         Problem(
-            "ASC5005",
+            "ASC5105",
             f"{path}: {why}.",
             cause="The file was written with another type or shape, or it was cut.",
             fix="Give --dtype and --shape (or NAME.bin.json beside it with both).",

@@ -71,10 +71,10 @@ class TensorRef:
 
 
 def torn(path: Path, why: str) -> AscError:
-    """The error for a file that is cut, damaged or not what its name says (ASC5002)."""
+    """The error for a file that is cut, damaged or not what its name says (ASC5102)."""
     return AscError(
         Problem(
-            "ASC5002",
+            "ASC5102",
             f"{path} cannot be read: {why}.",
             cause="The file was cut off, damaged, or is of another kind.",
             fix="Write it again, or leave it out.",
@@ -84,7 +84,7 @@ def torn(path: Path, why: str) -> AscError:
 
 
 def checked_shape(path: Path, shape: Any) -> tuple[int, ...]:
-    """``shape`` as a tuple of sizes. Raises ``AscError`` (ASC5002) for anything no tensor has."""
+    """``shape`` as a tuple of sizes. Raises ``AscError`` (ASC5102) for anything no tensor has."""
     try:
         dims = tuple(shape)
     except TypeError:
@@ -97,11 +97,11 @@ def checked_shape(path: Path, shape: Any) -> tuple[int, ...]:
 
 
 def bounded(path: Path, nbytes: int) -> None:
-    """Raises ``AscError`` (ASC5003) for a tensor that would have to be held in memory whole and is too large."""
+    """Raises ``AscError`` (ASC5103) for a tensor that would have to be held in memory whole and is too large."""
     if nbytes > MAX_LOADED:
         raise AscError(
             Problem(
-                "ASC5003",
+                "ASC5103",
                 f"{path} holds a tensor of {nbytes >> 20} MiB that cannot be read in pieces.",
                 cause="It is compressed, strided, or in a device layout.",
                 fix="Store it uncompressed, contiguous and in its origin layout (.npy).",

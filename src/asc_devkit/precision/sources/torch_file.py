@@ -93,7 +93,7 @@ class Opaque:
 def open_pt(path: Path, name: str) -> list[TensorRef]:
     """All tensors of a file written by ``torch.save``; a single tensor is called ``name``, nested ones by their keys.
 
-    Raises ``AscError`` (ASC5002) for the old (pure pickle) form and for damaged files.
+    Raises ``AscError`` (ASC5102) for the old (pure pickle) form and for damaged files.
     """
     try:
         with zipfile.ZipFile(path) as archive:
