@@ -30,6 +30,12 @@ from asc_devkit.cli.compare.shared import NAMES, PATH
 )
 @click.option("--dtype", help="Element type of .bin files [default: sidecar, else float32].")
 @click.option("--shape", help="Shape of .bin files.")
+@click.option(
+    "--judge-as",
+    default="auto",
+    show_default=True,
+    help="Element type to judge by: auto, file, or a type such as fp16.",
+)
 @click.option("--workers", type=click.IntRange(0), default=0, help="Parallel workers; 0 means all cores.")
 @click.option("--resume", type=PATH, help="Journal: continue a comparison that was stopped.")
 @click.option("--junit", type=PATH, help="Write a JUnit .xml file.")
@@ -49,6 +55,7 @@ def compare(
     match_values: bool,
     dtype: str | None,
     shape: str | None,
+    judge_as: str,
     workers: int,
     resume: Path | None,
     junit: Path | None,
@@ -75,6 +82,7 @@ def compare(
         resume=resume,
         dtype=dtype,
         shape=shape,
+        judge_as=judge_as,
     )
     result = shared.execute(request)
     written = shared.write(result, output, junit, sarif)

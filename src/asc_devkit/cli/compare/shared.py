@@ -41,6 +41,7 @@ class Request:
     resume: Path | None = None
     dtype: str | None = None
     shape: str | None = None
+    judge_as: str = "auto"
 
 
 def execute(request: Request) -> Result:
@@ -59,6 +60,7 @@ def execute(request: Request) -> Result:
             rtol=request.rtol,
             cosine=request.cosine,
             equal_nan=request.equal_nan,
+            judge_as=_judge_as(request.judge_as),
             also=tuple(
                 Policy(name) if name != "combined" else Policy(name, _combined(request)) for name in request.also
             ),
@@ -72,6 +74,12 @@ def execute(request: Request) -> Result:
     )
     with progress() as tell:
         return compare_paths(request.golden, request.target, options, tell)
+
+
+def _judge_as(text: str) -> str:
+    from asc_devkit.precision.sources.raw_file import dtype_of
+
+    return text if text in ("auto", "file") else dtype_of(text).name
 
 
 def _combined(request: Request) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def _again(row: Row, inputs: Sequence[Row], tensors: Tensors) -> Cause | None:
     found = actual.array()
     if made is None or made.size != found.size:
         return None
-    return classify(rounded(made.reshape(found.shape), found), found, found.dtype.name)
+    return classify(rounded(made.reshape(found.shape), found), found, row.judged or found.dtype.name)
 
 
 def rounded(expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -140,7 +140,7 @@ def _judge(op: str, row: Row, inputs: Sequence[Row], inherited: float, special: 
     if row.metrics is None:
         return None
     own = distance(row)
-    noise = NOISE.get(row.dtype, NOISE["float16"])
+    noise = NOISE.get(row.judged, NOISE["float16"])
     made = _special(row) > special
     limit = FACTOR * max(inherited, noise)
     if not made and (not own > limit or _cancels(row, inputs)):
@@ -162,7 +162,7 @@ def _cancels(row: Row, inputs: Sequence[Row]) -> bool:
         return False
     brought = sum(r.metrics.rmse for r in inputs if r.metrics is not None)
     rounding = max((r.metrics.expected_norm / max(r.metrics.count, 1) ** 0.5 for r in inputs if r.metrics), default=0.0)
-    return row.metrics.rmse <= FACTOR * (brought + rounding * NOISE.get(row.dtype, NOISE["float16"]))
+    return row.metrics.rmse <= FACTOR * (brought + rounding * NOISE.get(row.judged, NOISE["float16"]))
 
 
 def trend(rows: Sequence[Row], found: Sequence[Finding]) -> str:

@@ -11,6 +11,7 @@ from asc_devkit.errors import AscError
 from asc_devkit.precision.accumulate import BLOCK, Accumulator
 from asc_devkit.precision.cause import Cause, classify
 from asc_devkit.precision.comparison.match import Pair
+from asc_devkit.precision.held import holds
 from asc_devkit.precision.metrics import Metrics
 from asc_devkit.precision.policy import Policy
 from asc_devkit.precision.policy.presets import INTEGERS
@@ -21,7 +22,11 @@ MAX_CAUSE: Final = 32 << 20  # elements of a tensor that is looked at as a whole
 
 @dataclass(frozen=True)
 class PairOptions:
-    """What is measured for every pair. ``cosine`` and ``error_rate`` are extra gates; None leaves them out."""
+    """What is measured for every pair. ``cosine`` is an extra gate; None leaves it out.
+
+    ``judge_as``: ``auto`` (the device's type where known, or the shorter type whose values a float32 file holds), ``file``
+    (the file's own type), or the name of an element type. ``held``: the type whose values the target's float32 files hold.
+    """
 
     policy: Policy
     atol: float = 1e-3
@@ -31,11 +36,13 @@ class PairOptions:
     equal_nan: bool = True
     cause: bool = True
     also: tuple[Policy, ...] = ()
+    judge_as: str = "auto"
+    held: str = "float32"
 
 
 _PLAIN: Final = (
     *("name", "how", "level", "golden", "target", "op", "op_type", "side", "index"),
-    *("dtype", "golden_dtype", "reasons", "rule", "failing"),
+    *("dtype", "golden_dtype", "judged", "reasons", "rule", "failing"),
 )
 
 
@@ -54,6 +61,7 @@ class Row:
     index: int = 0
     dtype: str = ""
     golden_dtype: str = ""
+    judged: str = ""
     shape: tuple[int, ...] = ()
     reasons: tuple[str, ...] = ()
     rule: str = ""
@@ -105,8 +113,7 @@ def measure(pair: Pair, options: PairOptions) -> Row:
 def _measure(row: Row, pair: Pair, options: PairOptions) -> None:
     golden, target = pair.golden, pair.target
     policies = (options.policy, *options.also)
-    kind = str(target.facts.get("device_dtype", "")).lower()
-    judged = kind if kind in ("float16", "bfloat16") else target.dtype.name
+    judged = row.judged = _judged_type(pair, options)
     criteria = [policy.criterion(judged, row.op_type, row.op) for policy in policies]
     shape = golden.shape if golden.shape == target.shape or len(golden.shape) > len(target.shape) else target.shape
     if golden.dtype.kind == "c":
@@ -145,3 +152,18 @@ def _measure(row: Row, pair: Pair, options: PairOptions) -> None:
     if options.cause and row.level == "error" and golden.size <= MAX_CAUSE:
         expected, actual = np.asarray(golden.array()), np.asarray(target.array())
         row.cause = classify(expected.reshape(shape if expected.dtype.kind != "c" else golden.shape), actual, judged)
+
+
+def _judged_type(pair: Pair, options: PairOptions) -> str:
+    """The element type whose rounding is forgiven."""
+    own, wanted = str(pair.target.dtype.name), options.judge_as
+    if wanted not in ("auto", "file"):
+        return wanted if own not in INTEGERS else own
+    device = str(pair.target.facts.get("device_dtype", "")).lower()
+    if device in ("float16", "bfloat16"):
+        return device
+    if wanted == "auto" and options.held != own:
+        first = next(iter(pair.target.blocks(CHUNK)), None)
+        if first is not None and holds(first, options.held):
+            return options.held
+    return own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ from asc_devkit.precision.comparison import judge
 from asc_devkit.precision.comparison.match import Matching, Pair, load_mapping, match
 from asc_devkit.precision.comparison.pairs import PairOptions, Row, measure
 from asc_devkit.precision.comparison.result import Result, row_from, statistics_rows
+from asc_devkit.precision.held import prevailing_type
 from asc_devkit.precision.sources import Collection, scan
 
 Progress = Callable[[str, float], None]
@@ -57,6 +59,9 @@ def compare_collections(
     mapping: Mapping[str, str] = load_mapping(options.mapping) if options.mapping is not None else {}
     progress("match", 0.0)
     matching = match(golden, target, mapping, by_value=options.by_value)
+    if options.pair.judge_as == "auto":
+        held = prevailing_type(target.tensors.values())
+        options = dataclasses.replace(options, pair=dataclasses.replace(options.pair, held=held))
     rows = _measure_all(matching, options, progress)
     rows += statistics_rows(golden, target)
     problems: list[Problem] = [*golden.problems, *target.problems]
@@ -72,7 +77,19 @@ def compare_collections(
         trend=judge.trend(rows, found),
         problems=problems,
         options=options.pair,
+        notes=_notes(rows),
     )
+
+
+def _notes(rows: list[Row]) -> list[str]:
+    shorter: dict[str, int] = {}
+    for row in rows:
+        if row.judged and row.judged != row.dtype:
+            shorter[row.judged] = shorter.get(row.judged, 0) + 1
+    return [
+        f"{count} tensors hold {name} values in a longer type and are judged as {name}; --judge-as file judges by the file"
+        for name, count in sorted(shorter.items())
+    ]
 
 
 def _measure_all(matching: Matching, options: Options, progress: Progress) -> list[Row]:

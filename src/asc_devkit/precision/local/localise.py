@@ -16,6 +16,7 @@ import onnx
 
 from asc_devkit.precision.accumulate import compare
 from asc_devkit.precision.cause import Cause, classify
+from asc_devkit.precision.held import holds, prevailing_type
 from asc_devkit.precision.local.reexecute import reexecute
 from asc_devkit.precision.scales import PRECISION
 from asc_devkit.precision.sources import Collection, TensorRef
@@ -74,6 +75,7 @@ def localise(model: onnx.ModelProto, target: Collection, golden: Collection | No
     """
     ours = _Arrays(by_model_name(model, target))
     theirs = _Arrays(by_model_name(model, golden)) if golden is not None else _Arrays({})
+    held = prevailing_type(target.tensors.values())
     names = [name for node in model.graph.node for name in node.output if name in ours]
     rows = []
     for again in reexecute(model, ours, names):
@@ -83,7 +85,7 @@ def localise(model: onnx.ModelProto, target: Collection, golden: Collection | No
         inherited = max((_apart(theirs, ours, name) for name in again.inputs), default=0.0)
         total = _apart(theirs, ours, again.output)
         rows.append(_row(again.node, again.op_type, again.output, again.nodes, again.expected, actual, inherited, total,
-                         assumed_type(ours.refs[again.output], actual)))  # fmt: skip
+                         assumed_type(ours.refs[again.output], actual, held)))  # fmt: skip
     return rows
 
 
@@ -106,10 +108,12 @@ def by_model_name(model: onnx.ModelProto, collection: Collection) -> dict[str, T
     return found
 
 
-def assumed_type(ref: TensorRef, array: Array) -> str:
-    """Element type whose rounding the values show: the device's where known, else that of the file."""
+def assumed_type(ref: TensorRef, array: Array, held: str) -> str:
+    """Element type whose rounding the values show: the device's where known, ``held`` where they fit, else the file's."""
     device = str(ref.facts.get("device_dtype", "")).lower()
-    return device if device in PRECISION else array.dtype.name
+    if device in PRECISION:
+        return device
+    return held if holds(array, held) else str(array.dtype.name)
 
 
 def _apart(theirs: _Arrays, ours: _Arrays, name: str) -> float:
