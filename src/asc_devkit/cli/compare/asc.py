@@ -28,6 +28,11 @@ from asc_devkit.cli.compare.shared import NAMES, PATH
 @click.option(
     "--match-values/--no-match-values", default=True, show_default=True, help="Pair what is left by its values."
 )
+@click.option("--model", type=PATH, help="The model: executes each operator on the target's own inputs.")
+@click.option(
+    "--suggest-mix", type=PATH, help="With --model: write the smallest keep-float32 list (--keep_dtype) here."
+)
+@click.option("--soc", default="Ascend310P3", show_default=True, help="Chip for --suggest-mix.")
 @click.option("--dtype", help="Element type of .bin files [default: sidecar, else float32].")
 @click.option("--shape", help="Shape of .bin files.")
 @click.option(
@@ -53,6 +58,9 @@ def compare(
     overrides: Path | None,
     mapping: Path | None,
     match_values: bool,
+    model: Path | None,
+    suggest_mix: Path | None,
+    soc: str,
     dtype: str | None,
     shape: str | None,
     judge_as: str,
@@ -66,6 +74,8 @@ def compare(
 
     Exit code: 0 all tensors pass, 1 a tensor fails, 2 nothing comparable.
     """
+    if suggest_mix is not None and model is None:
+        raise click.UsageError("--suggest-mix needs --model: operators are chosen by converting and running it.")
     numbers = {"atol": atol, "rtol": rtol, "error_rate": error_rate_threshold}
     request = shared.Request(
         golden=golden,
@@ -83,6 +93,7 @@ def compare(
         dtype=dtype,
         shape=shape,
         judge_as=judge_as,
+        model=model,
     )
     result = shared.execute(request)
     written = shared.write(result, output, junit, sarif)
@@ -92,6 +103,10 @@ def compare(
         click.echo(to_json(result), nl=False)
     else:
         shared.show(result, written)
+    if suggest_mix is not None and model is not None:
+        from asc_devkit.cli.compare.suggest import suggest
+
+        suggest(result, model, soc, str(cosine_threshold or 0.999), suggest_mix, as_json)
     return result.exit_code
 
 

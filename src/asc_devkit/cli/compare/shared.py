@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PATH: Final = click.Path(path_type=Path)
 NAMES: Final = {"token_normalize_func": lambda word: word.replace("_", "-")}
-SHOWN: Final = 20
+SHOWN: Final = 10
 
 
 @dataclass
@@ -42,6 +42,7 @@ class Request:
     dtype: str | None = None
     shape: str | None = None
     judge_as: str = "auto"
+    model: Path | None = None
 
 
 def execute(request: Request) -> Result:
@@ -71,6 +72,7 @@ def execute(request: Request) -> Result:
         resume=request.resume,
         dtype=dtype_of(request.dtype) if request.dtype else None,
         shape=parse_shape(request.shape) if request.shape else None,
+        model=request.model,
     )
     with progress() as tell:
         return compare_paths(request.golden, request.target, options, tell)
@@ -187,12 +189,15 @@ def show(result: Result, written: list[Path]) -> None:
             click.echo(f"             {row.cause.kind}: {row.cause.evidence}")
     if len(failing) > SHOWN:
         click.echo(f"  ... and {len(failing) - SHOWN} more")
+    if result.verdict is not None:
+        click.echo(f"{result.verdict.limited}: {result.verdict.statement}")
     if result.first is not None:
         word = "sudden" if result.first.sudden else "accumulated"
         click.echo(f"first divergent operator: {result.first.op} ({word}; {result.first.why})")
-        causes = [r.cause for r in result.rows if r.name == result.first.name and r.cause is not None]
-        if causes:
-            click.echo(f"what to do: {causes[0].advice}")
+        if result.first.advice:
+            click.echo(f"what to do: {result.first.advice}")
+        for finding in result.findings[1:SHOWN]:
+            click.echo(f"  also {finding.op}: {finding.why}")
     for problem in result.problems[:SHOWN]:
         click.echo(f"{problem.code}: {problem.what}", err=True)
     for note in result.notes:

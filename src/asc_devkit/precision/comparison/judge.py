@@ -17,6 +17,7 @@ import numpy as np
 
 from asc_devkit.precision.cause import Cause, classify
 from asc_devkit.precision.comparison.pairs import Row
+from asc_devkit.precision.local.model import ModelVerdict
 from asc_devkit.precision.scales import PRECISION
 from asc_devkit.precision.sources import TensorRef
 
@@ -52,6 +53,27 @@ class Tensors:
 
     golden: Mapping[str, TensorRef]
     target: Mapping[str, TensorRef]
+
+
+def with_model(found: Sequence[Finding], verdict: ModelVerdict) -> list[Finding]:
+    """The model's verdict in place of what tensors alone suggest, for every operator it executed."""
+    executed = {name for op in verdict.operators for name in (op.worst.op, op.worst.output)}
+    named = [
+        Finding(
+            op.worst.op,
+            op.worst.op_type,
+            op.worst.output,
+            op.worst.cause.kind,
+            op.worst.local_error,
+            op.worst.inherited,
+            True,
+            f"{op.statement}; {op.worst.cause.evidence}",
+            "executed again",
+            op.worst.cause.advice,
+        )
+        for op in verdict.faulty
+    ]
+    return named + [f for f in found if f.op not in executed and f.name not in executed and f.how == "executed again"]
 
 
 def distance(row: Row) -> float:

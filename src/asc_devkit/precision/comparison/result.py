@@ -10,6 +10,7 @@ from asc_devkit.precision.cause import Cause
 from asc_devkit.precision.comparison.judge import Finding
 from asc_devkit.precision.comparison.match import Matching
 from asc_devkit.precision.comparison.pairs import PairOptions, Row
+from asc_devkit.precision.local.model import ModelVerdict
 from asc_devkit.precision.metrics import Metrics, Worst
 from asc_devkit.precision.sources import Collection
 from asc_devkit.precision.sources.folders import Statistics
@@ -32,6 +33,7 @@ class Result:
     problems: list[Problem]
     options: PairOptions
     notes: list[str] = field(default_factory=list)
+    verdict: ModelVerdict | None = None
 
     @property
     def passed(self) -> bool:
@@ -68,6 +70,7 @@ class Result:
                 "trend": self.trend,
                 "first_divergence": self.first.op if self.first else None,
             },
+            "model": self.verdict.as_dict() if self.verdict is not None else None,
             "findings": [finding.as_dict() for finding in self.findings],
             "tensors": [row.as_dict() for row in self.rows],
             "only_golden": self.matching.only_golden,

@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import onnx
 
-from asc_devkit.errors import Problem
+from asc_devkit.errors import AscError, Problem
 from asc_devkit.precision.comparison import judge
 from asc_devkit.precision.comparison.match import Matching, Pair, load_mapping, match
 from asc_devkit.precision.comparison.pairs import PairOptions, Row, measure
 from asc_devkit.precision.comparison.result import Result, row_from, statistics_rows
 from asc_devkit.precision.held import prevailing_type
-from asc_devkit.precision.sources import Collection, scan
+from asc_devkit.precision.local.model import judge_model, load_model
+from asc_devkit.precision.sources import SUFFIXES, Collection, scan
+from asc_devkit.precision.sources.names import plain
 
 Progress = Callable[[str, float], None]
+DUMPS: Final = frozenset({"index.json", "dump.json"})
 SMALL: Final = 64 << 20  # bytes below which starting workers costs more than it brings
 
 
 @dataclass(frozen=True)
 class Options:
     """``workers``: processes (0: all cores); ``resume``: journal that is read and continued; ``executor``: one of
-    ``concurrent.futures`` kind (Dask's ``client.get_executor()`` too) instead of own processes."""
+    ``concurrent.futures`` kind (Dask's ``client.get_executor()`` too) instead of own processes; ``model``: file of the model
+    both sides executed, to judge every operator on the target's own inputs."""
 
     pair: PairOptions
     mapping: Path | None = None
@@ -39,6 +45,7 @@ class Options:
     dtype: np.dtype[Any] | None = None
     shape: tuple[int, ...] | None = None
     executor: concurrent.futures.Executor | None = None
+    model: Path | None = None
 
 
 def compare_paths(
@@ -49,13 +56,36 @@ def compare_paths(
     left = scan(golden, dtype=options.dtype, shape=options.shape)
     progress("read target", 0.0)
     right = scan(target, dtype=options.dtype, shape=options.shape)
-    return compare_collections(left, right, options, progress)
+    return compare_collections(left, right, options, progress, runs_of(left, right))
+
+
+def runs_of(golden: Collection, target: Collection) -> list[tuple[Collection, Collection]]:
+    """Both sides split by input, when each of two or more folders of the same name (``step0``, ``run1``) is a dump."""
+    folders = [
+        {p.name for p in side.path.iterdir() if p.is_dir()} if side.path.is_dir() else set()
+        for side in (golden, target)
+    ]
+    top = [path for side in (golden, target) if side.path.is_dir() for path in side.path.iterdir() if path.is_file()]
+    names = sorted(folders[0] & folders[1])
+    if len(names) < 2 or any(path.suffix.lower() in SUFFIXES or path.name in DUMPS for path in top):
+        return [(golden, target)]
+    runs = []
+    for name in names:
+        with contextlib.suppress(AscError):  # a folder without tensors is no run
+            runs.append((scan(golden.path / name), scan(target.path / name)))
+    return runs or [(golden, target)]
 
 
 def compare_collections(
-    golden: Collection, target: Collection, options: Options, progress: Progress = lambda what, share: None
+    golden: Collection,
+    target: Collection,
+    options: Options,
+    progress: Progress = lambda what, share: None,
+    runs: Sequence[tuple[Collection, Collection]] = (),
 ) -> Result:
-    """Compare two collections that were scanned already."""
+    """Compare two collections that were scanned already; ``runs``: the same split by input, for the verdict of a model."""
+    verdict = None
+    model = load_model(options.model) if options.model is not None else None
     mapping: Mapping[str, str] = load_mapping(options.mapping) if options.mapping is not None else {}
     progress("match", 0.0)
     matching = match(golden, target, mapping, by_value=options.by_value)
@@ -64,10 +94,15 @@ def compare_collections(
         options = dataclasses.replace(options, pair=dataclasses.replace(options.pair, held=held))
     rows = _measure_all(matching, options, progress)
     rows += statistics_rows(golden, target)
+    if model is not None:
+        rows = _in_order(rows, model)
     problems: list[Problem] = [*golden.problems, *target.problems]
     failed = any(row.level == "error" for row in rows)
     progress("find the operators to blame", 1.0)
     found = judge.findings(rows, judge.Tensors(golden.tensors, target.tensors) if failed else None)
+    if model is not None and options.model is not None:
+        verdict = judge_model(options.model, model, runs or [(golden, target)], progress)
+        found = judge.with_model(found, verdict)
     return Result(
         golden=golden,
         target=target,
@@ -78,7 +113,23 @@ def compare_collections(
         problems=problems,
         options=options.pair,
         notes=_notes(rows),
+        verdict=verdict,
     )
+
+
+def _in_order(rows: list[Row], model: onnx.ModelProto) -> list[Row]:
+    """Rows in the order in which the model makes the tensors; the rest at the end."""
+    place = {plain(v.name): -1 for v in model.graph.input}
+    for number, node in enumerate(model.graph.node):
+        for name in (*node.output, *([node.name] if node.name else ())):
+            place.setdefault(plain(name), number)
+    last = len(model.graph.node)
+
+    def of(row: Row) -> int:
+        names = (row.name.rsplit("/", 1)[-1], row.name, row.op)
+        return next((place[p] for p in map(plain, names) if p in place), last)
+
+    return sorted(rows, key=of)
 
 
 def _notes(rows: list[Row]) -> list[str]:

@@ -75,6 +75,9 @@ def localise(model: onnx.ModelProto, target: Collection, golden: Collection | No
     """
     ours = _Arrays(by_model_name(model, target))
     theirs = _Arrays(by_model_name(model, golden)) if golden is not None else _Arrays({})
+    for value in model.graph.input:  # both sides were fed the same; dumps of devices often leave it out
+        if value.name not in ours.refs and value.name in theirs.refs:
+            ours.refs[value.name] = theirs.refs[value.name]
     held = prevailing_type(target.tensors.values())
     names = [name for node in model.graph.node for name in node.output if name in ours]
     rows = []
