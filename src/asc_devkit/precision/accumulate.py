@@ -26,7 +26,13 @@ LARGE: Final = 1 << 17  # elements; beyond, the histograms count every SAMPLE-th
 SAMPLE: Final = 5
 QUANTILES: Final = (0.5, 0.9, 0.99, 0.999)
 HALF_MAX: Final = 65504.0
-_TINY: Final = {np.dtype(np.float32): np.float32(1e-35), np.dtype(np.float64): np.float64(1e-300)}
+# per work type: smallest normal number, and a power of two that lifts subnormal ones far above it
+_TINY: Final = {
+    np.dtype(np.float32): np.finfo(np.float32).smallest_normal,
+    np.dtype(np.float64): np.finfo(np.float64).smallest_normal,
+}
+_LIFT: Final = {np.dtype(np.float32): np.float32(2.0**64), np.dtype(np.float64): np.float64(2.0**128)}
+_FAINT: Final = 1e-28  # sums of squares in float32 below this lose digits to underflow
 _ABSURD: Final = 1e20  # a relative error beyond this comes from a zero in the expected tensor
 
 
@@ -71,6 +77,11 @@ def _count_below(values: Array, limit: float, highest: float, flags: Array) -> i
     return int(np.count_nonzero(np.less(values, values.dtype.type(limit), out=flags)))
 
 
+def _squares(x: Array) -> float:
+    wide = x.astype(np.float64)
+    return float(np.dot(wide, wide))
+
+
 class Accumulator:
     """Metrics of data that arrive in parts: ``add`` each pair, then ``result``.
 
@@ -107,7 +118,7 @@ class Accumulator:
         self.ulp_sum = self.ulp_max = 0.0
         self.ulp_above = [0, 0]
         self.divergence: float | None = None
-        self.top: list[tuple[float, Worst]] = []
+        self.top = np.empty((4, 0))
 
     def add(self, expected: Array, actual: Array) -> None:
         """Take one pair of arrays of the same shape in. Raises ``AscError`` (ASC5001) when the shapes differ."""
@@ -168,6 +179,8 @@ class Accumulator:
             if not math.isfinite(aa + bb + dd):
                 self._rare(a, b, start)
                 return
+            if min(aa, bb, dd) < _FAINT and self.work == np.float32:
+                aa, bb, dd = (_squares(x) if s < _FAINT and x.any() else s for x, s in ((a, aa), (b, bb), (d, dd)))
             self._sums(a, b, d, aa, bb, dd, start, None)
             if self.energy is not None and self.energy.active and dd:
                 self.energy.add(np.multiply(d, d, out=spare), start)
@@ -175,10 +188,9 @@ class Accumulator:
     def _rare(self, a: Array, b: Array, start: int) -> None:
         """A block with NaN, infinities, or numbers whose squares overflow."""
         good, mismatches = self.special.split(a, b)
-        for place in mismatches[:TOP]:
-            worst = Worst(start + int(place), float(a[place]), float(b[place]))
-            self.top = sorted([*self.top, (math.inf, worst)], key=lambda t: (-t[0], t[1].index))[:TOP]
         if mismatches.size:
+            first = mismatches[:TOP]
+            self._keep_worst(np.full(first.size, np.inf), start + first, a[first], b[first])
             for criterion in self.criteria:
                 criterion.special(a[mismatches], b[mismatches])
         whole = bool(good.all())
@@ -230,8 +242,12 @@ class Accumulator:
             highest = float(relative.max())
             if highest > _ABSURD:
                 highest = self._zeros(magnitude, gap, relative)
+            normal = int(np.count_nonzero(np.greater_equal(magnitude, tiny, out=flags)))
+            nonzero = n if normal == n else int(np.count_nonzero(magnitude))
+            if normal != nonzero:
+                highest = self._subnormal(magnitude, gap, relative)
             self.max_rel = max(self.max_rel, highest)
-            self.nonzero += int(np.count_nonzero(magnitude))
+            self.nonzero += nonzero
             self.sum_r += float(np.dot(ones, relative))
             self.below_1e3 += _count_below(relative, 1e-3, highest, flags)
             self.below_5e3 += _count_below(relative, 5e-3, highest, flags)
@@ -265,7 +281,7 @@ class Accumulator:
 
     def _zeros(self, magnitude: Array, gap: Array, relative: Array) -> float:
         """Errors where the expected element is zero: counted apart, without a relative error."""
-        wrong = (magnitude < _TINY[gap.dtype]) & (gap > 0)
+        wrong = (magnitude == 0) & (gap > 0)
         self.zero_errors += int(np.count_nonzero(wrong))
         self.at_zero = max(self.at_zero, float(gap[wrong].max(initial=0.0)))
         relative[wrong] = np.inf
@@ -274,6 +290,13 @@ class Accumulator:
         self.below_1e3 -= int(np.count_nonzero(wrong))  # they do not count as close
         self.below_5e3 -= int(np.count_nonzero(wrong))
         return highest
+
+    def _subnormal(self, magnitude: Array, gap: Array, relative: Array) -> float:
+        """Relative errors where the expected element is subnormal; returns the largest of the block."""
+        small = (magnitude < _TINY[gap.dtype]) & (magnitude > 0)
+        lift = _LIFT[gap.dtype]
+        relative[small] = (gap[small] * lift) / (magnitude[small] * lift)
+        return float(relative.max())
 
     def _ulps(self, gap: Array, magnitude: Array, scratch: Array, spare: Array, flags: Array) -> None:
         assert self.ulp is not None
@@ -287,17 +310,19 @@ class Accumulator:
                 self.ulp_above[place] += int(np.count_nonzero(np.greater(found, found.dtype.type(limit), out=flags)))
 
     def _worst(self, a: Array, b: Array, gap: Array, peak: float, start: int, places: Array | None) -> None:
-        limit = self.top[-1][0] if len(self.top) == TOP else 0.0
+        limit = float(self.top[0, -1]) if self.top.shape[1] == TOP else 0.0
         if peak <= limit:
             return
-        found = np.flatnonzero(gap > limit)
+        found = np.flatnonzero(np.greater(gap, gap.dtype.type(limit), out=self.flags[: gap.size]))
         if found.size > TOP:
             found = found[np.argpartition(gap[found], found.size - TOP)[-TOP:]]
-        rows = self.top
-        for place in found:
-            index = int(place if places is None else places[place])
-            rows.append((float(gap[place]), Worst(start + index, float(a[place]), float(b[place]))))
-        self.top = sorted(rows, key=lambda t: (-t[0], t[1].index))[:TOP]
+        index = found if places is None else places[found]
+        self._keep_worst(gap[found], start + index, a[found], b[found])
+
+    def _keep_worst(self, gap: Array, index: Array, a: Array, b: Array) -> None:
+        """Rows of ``top``: error, flat index, expected, actual; the largest errors first, then the first places."""
+        rows = np.concatenate((self.top, np.array((gap, index, a, b), np.float64)), axis=1)
+        self.top = rows[:, np.lexsort((rows[1], -rows[0]))[:TOP]]
 
     def add_divergence(self, expected: Array, actual: Array) -> None:
         """Second look at all elements, once ``add_flat`` has seen them all: the Kullback-Leibler divergence."""
@@ -390,7 +415,7 @@ class Accumulator:
             quantiles=() if empty else self.errors.quantiles(QUANTILES),
             error_histogram=() if empty else self.errors.octaves(),
             ulp_histogram=() if empty or self.ulp is None else self.ulps.rows(),
-            worst=tuple(worst for _, worst in self.top),
+            worst=tuple(Worst(int(i), float(x), float(y)) for _, i, x, y in self.top.T),
             concentration=self.energy.concentration() if self.energy is not None else {},
         )
 

@@ -14,6 +14,8 @@ from asc_devkit.errors import AscError, Problem
 
 Array = np.ndarray[Any, Any]
 MAX_AXES: Final = 64
+MAX_FREE: Final = 8
+_FREE: list[Array] = []  # buffers of finished readers; list operations are atomic between threads
 MAX_LOADED: Final = 8 << 30  # bytes of a tensor that cannot be streamed (compressed, strided, converted)
 
 
@@ -54,7 +56,15 @@ class TensorRef:
             for start in range(0, flat.size, elements):
                 yield flat[start : start + elements]
             return
-        buffer = np.empty(min(elements, max(self.size, 1)) * self.dtype.itemsize, np.uint8)
+        wanted = min(elements, max(self.size, 1)) * self.dtype.itemsize
+        buffer = _borrow(wanted)
+        try:
+            yield from self._read(buffer[:wanted])
+        finally:
+            if len(_FREE) < MAX_FREE:
+                _FREE.append(buffer)
+
+    def _read(self, buffer: Array) -> Iterator[Array]:
         left = self.nbytes
         with open(self.path, "rb", buffering=0) as handle:
             handle.seek(self.offset)
@@ -68,6 +78,15 @@ class TensorRef:
                     view = view[got:]
                 left -= want
                 yield buffer[:want].view(self.dtype)
+
+
+def _borrow(size: int) -> Array:
+    """A buffer of at least ``size`` bytes, used before where there is one: fresh pages cost more than the reading."""
+    try:
+        kept = _FREE.pop()
+    except IndexError:
+        return np.empty(size, np.uint8)
+    return kept if kept.size >= size else np.empty(size, np.uint8)
 
 
 def torn(path: Path, why: str) -> AscError:
