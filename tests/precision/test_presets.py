@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -341,7 +342,7 @@ def test_integers_are_exact_unless_a_standard_says_otherwise() -> None:
 
 
 def test_no_preset_is_left_out_here() -> None:
-    text = open(__file__, encoding="utf-8").read()
+    text = Path(__file__).read_text(encoding="utf-8")
     assert [name for name in presets() if f'"{name}"' not in text] == []
 
 

@@ -43,7 +43,7 @@ def looks_like(path: Path) -> bool:
     try:
         with open(path, "rb") as handle:
             length = int.from_bytes(handle.read(8), "little")
-        return 0 < length <= min(MAX_HEADER, path.stat().st_size) or (length & 0xFFFFFFFF) == NANO_MAGIC
+        return 0 < length <= MAX_HEADER or (length & 0xFFFFFFFF) == NANO_MAGIC
     except OSError:
         return False
 

@@ -1,7 +1,8 @@
 """``.pt`` files without torch and without pickle: the archive's stored members are mapped, its pickle program is *read*.
 
 The program (``data.pkl``) is walked opcode by opcode. Only building of containers and the four calls that make tensors are
-understood; every other call stands for itself as an inert marker, and nothing named in the file is ever imported.
+understood; other calls that checkpoints make (``HARMLESS``) stand for themselves as inert markers, any other call is refused.
+Nothing named in the file is ever imported.
 """
 
 from __future__ import annotations
@@ -23,6 +24,13 @@ from asc_devkit.precision.sources.tensor import Array, TensorRef, bounded, check
 MAX_PROGRAM: Final = 256 << 20
 MAX_STACK: Final = 10_000_000
 MAX_DEPTH: Final = 64
+MAX_ITEMS: Final = 2_000_000  # entries of containers, counted as often as they are reached
+HARMLESS: Final = (
+    *("torch.", "collections.", "numpy.", "copyreg.", "datetime.", "pathlib.", "uuid.", "decimal.", "fractions."),
+    *(f"{module}.{name}" for module in ("builtins", "__builtin__")
+      for name in ("set", "frozenset", "slice", "complex", "bytearray", "range", "object", "int", "float", "list", "tuple")),
+    *("_codecs.encode", "functools.partial"),
+)  # fmt: skip
 STORAGES: Final = {
     "FloatStorage": np.float32,
     "DoubleStorage": np.float64,
@@ -114,18 +122,28 @@ def open_pt(path: Path, name: str) -> list[TensorRef]:
         raise torn(path, problem_of(error)) from error
     if order.strip() != b"little":
         raise torn(path, "its elements are big-endian")
-    found = dict(_tensors(value, "", 0))
+    found: dict[str, Strided] = {}
+    for count, (key, tensor) in enumerate(_tensors(value, "", 0)):
+        if count > MAX_ITEMS:
+            raise torn(path, "its containers hold each other over and over")
+        if tensor is not None:
+            found[key] = tensor
+    if not found:
+        raise torn(path, "it holds no tensor")
     return [_ref(path, key or name, tensor, members, root) for key, tensor in found.items()]
 
 
-def _tensors(value: Any, key: str, depth: int) -> Iterator[tuple[str, Strided]]:
+def _tensors(value: Any, key: str, depth: int) -> Iterator[tuple[str, Strided | None]]:
+    """The tensors by their keys; None for each container, so that the caller can count."""
     if isinstance(value, Strided):
         yield key, value
     elif depth < MAX_DEPTH and isinstance(value, dict):
+        yield key, None
         for part, item in value.items():
             if isinstance(part, (str, int)):
                 yield from _tensors(item, f"{key}.{part}" if key else str(part), depth + 1)
     elif depth < MAX_DEPTH and isinstance(value, (list, tuple)):
+        yield key, None
         for place, item in enumerate(value):
             yield from _tensors(item, f"{key}.{place}" if key else str(place), depth + 1)
 
@@ -216,9 +234,12 @@ class _Reader:
             self._extend(name)
         elif name == "BINPERSID":
             stack.append(self._storage(stack.pop()))
-        elif name in ("REDUCE", "NEWOBJ"):
+        elif name == "REDUCE":
             arguments, function = stack.pop(), stack.pop()
             stack.append(self._call(function, arguments))
+        elif name == "NEWOBJ":  # an object of a class: its fields follow and are left out
+            del stack[-2:]
+            stack.append(Opaque())
         elif name == "NEWOBJ_EX":
             del stack[-3:]
             stack.append(Opaque())
@@ -278,6 +299,8 @@ class _Reader:
             return self._call(arguments[0], arguments[2])
         if name == "collections.OrderedDict":
             return {}
+        if name and not name.startswith(HARMLESS):
+            raise torn(self.path, f"it asks for a call of {name[:80]}, which is never executed")
         return Opaque()
 
     def _tensor(self, arguments: Any, dtype: np.dtype[Any] | None) -> Any:
