@@ -171,5 +171,5 @@ def test_an_unknown_type_is_refused_by_its_number(tmp_path: Path) -> None:
     row.shape.dim.append(1)
     head = data.SerializeToString()
     (tmp_path / NAME).write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
-    with pytest.raises(AscError, match="ASC5106.*99"):
+    with pytest.raises(AscError, match=r"ASC5106.*99"):
         open_file(tmp_path / NAME)
