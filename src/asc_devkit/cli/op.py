@@ -70,7 +70,9 @@ def _refused(model: Path, as_json: bool) -> int:
         return 0
     table = _table("operator", "opset", "nodes", "why", "what to do")
     for row in rows:
-        names = ", ".join(row.nodes[:SHOWN]) + (f", ... {len(row.nodes) - SHOWN} more" if len(row.nodes) > SHOWN else "")
+        names = ", ".join(row.nodes[:SHOWN]) + (
+            f", ... {len(row.nodes) - SHOWN} more" if len(row.nodes) > SHOWN else ""
+        )
         name = f"{row.domain}::{row.op_type}" if row.domain else row.op_type
         table.add_row(*map(_printable, (name, str(row.opset), names, row.reason, row.hint)))
     _print(table)
@@ -89,7 +91,11 @@ def show(name: str, as_json: bool) -> None:
 
     rows, kernels = listing.find(name)
     if as_json:
-        report = {"schema": "asc-devkit/operator/1", "onnx": [r.as_dict() for r in rows], "ge": list(map(_facts, kernels))}
+        report = {
+            "schema": "asc-devkit/operator/1",
+            "onnx": [r.as_dict() for r in rows],
+            "ge": list(map(_facts, kernels)),
+        }
         click.echo(json.dumps(report, indent=2))
         return
     for row in rows:

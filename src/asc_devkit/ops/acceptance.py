@@ -76,7 +76,9 @@ def _row(domain: str, op_type: str, opset: int, names: list[str]) -> Refused:
             hint = "asc onnx fix writes it with other operators"
         return Refused(op_type, label, opset, tuple(names), reason, hint)
     if not label and op_type in REWRITTEN:
-        return Refused(op_type, label, opset, tuple(names), "no parser at any opset", f"asc onnx fix: {REWRITTEN[op_type]}")
+        return Refused(
+            op_type, label, opset, tuple(names), "no parser at any opset", f"asc onnx fix: {REWRITTEN[op_type]}"
+        )
     why = registry.host_reason(op_type, label)
     reason = "no parser at any opset" if not label else f"no parser for domain {label}"
     return Refused(op_type, label, opset, tuple(names), reason, _without_host(why.hint))
@@ -84,7 +86,11 @@ def _row(domain: str, op_type: str, opset: int, names: list[str]) -> Refused:
 
 def _without_host(hint: str) -> str:
     """A hint without the way out that the real tool does not have."""
-    for tail in ("; or --host_ops=true.", ", or run it on the host with --host_ops=true.", ", or run the node on the host with --host_ops=true."):
+    for tail in (
+        "; or --host_ops=true.",
+        ", or run it on the host with --host_ops=true.",
+        ", or run the node on the host with --host_ops=true.",
+    ):
         hint = hint.replace(tail, ".")
     return hint
 

@@ -95,7 +95,10 @@ def _row(domain: str, name: str) -> OperatorRow:
         engine = "host" if support == "host" else ""
         return OperatorRow(name, domain, support, engine, (), opsets, tuple(real), note)
     specs = [spec for kind in entry.ge_types if (spec := registry.lookup(kind)) is not None]
-    engine = ", ".join(dict.fromkeys(ENGINES[spec.engine] for spec in specs)) or "as its parts"
+    engines = dict.fromkeys(ENGINES[spec.engine] for spec in specs)
+    if len(engines) > 1:  # views beside the work itself
+        engines.pop(ENGINES[Engine.LOCAL], None)
+    engine = ", ".join(engines) or "as its parts"
     plugin = next((spec.plugin for spec in specs if spec.plugin), "")
     support = "plugin" if plugin else "rewritten" if entry.rewritten else "converts"
     note = plugin or ("by ONNX's own definition" if entry.raise_ is None else "")
