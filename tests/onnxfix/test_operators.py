@@ -18,7 +18,8 @@ from tests.ops.running import Case, close, corpus, run
 
 # Forms of opset 19 to 28 and operators the real ATC lacks, by the beginning of the test's name.
 QUICK = (
-    "test_affine_grid_2d", "test_attention_3d_gqa", "test_attention_4d_causal", "test_blackmanwindow", "test_center_crop_pad_crop",
+    "test_affine_grid_2d", "test_attention_3d_gqa", "test_attention_4d_causal",
+    "test_blackmanwindow", "test_center_crop_pad_crop",
     "test_convinteger_without", "test_dequantizelinear_axis", "test_dft", "test_dynamicquantizelinear", "test_gelu",
     "test_gridsample_bicubic", "test_group_normalization", "test_isinf_float16", "test_layer_normalization_2d",
     "test_loop13", "test_lstm_batchwise", "test_matmulinteger", "test_nllloss_NC", "test_optional_get_element_tensor",
