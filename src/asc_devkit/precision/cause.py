@@ -18,6 +18,7 @@ from asc_devkit.precision.scales import PRECISION
 Array = np.ndarray[Any, Any]
 HALF_MAX: Final = 65504.0
 NOISE_ULPS: Final = 6.0  # roundings that ordinary arithmetic in the type explains
+SUM_ULPS: Final = 64.0  # the same for types that sums are accumulated in, where each term rounds
 TINY_SHARE: Final = 1e-3  # of the largest magnitude: what counts as a small value
 ADVICE: Final = {
     "nan": "Find the operator's input that leads to 0/0, inf-inf, log or sqrt of a negative number; keep it in float32.",
@@ -105,7 +106,7 @@ def _real(array: Array) -> Array:
 def _noise(a: Array, dtype: str) -> Array:
     bits = PRECISION.get(dtype, PRECISION["float32"])[0]
     rms = math.sqrt(float(np.mean(a * a))) if a.size else 0.0
-    eps = NOISE_ULPS * 2.0 ** -(bits + 1)
+    eps = (NOISE_ULPS if bits < PRECISION["float32"][0] else SUM_ULPS) * 2.0 ** -(bits + 1)
     limit: Array = eps * (np.abs(a) + 0.25 * rms)
     return limit
 

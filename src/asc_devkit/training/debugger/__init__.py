@@ -1,0 +1,2 @@
+"""Collecting: which calls (``apis``), of which modules (``modules``), what of their tensors (``values``), written how
+(``writer``)."""
