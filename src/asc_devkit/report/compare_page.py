@@ -14,7 +14,12 @@ def render(result: Mapping[str, Any]) -> str:
     """The page of a result (schema ``asc-devkit/compare/1``, numbers finite). Names in it are data, never markup."""
     folder = resources.files("asc_devkit.report") / "compare"
     style, script = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    data = json.dumps(result).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return document("Accuracy comparison", style, script, result)
+
+
+def document(title: str, style: str, script: str, content: Mapping[str, Any]) -> str:
+    """One HTML file: ``content`` as data in ``#data``, drawn by ``script`` into ``#page``; nothing else may run or load."""
+    data = json.dumps(content).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'"
     return "\n".join(
         (
@@ -22,7 +27,7 @@ def render(result: Mapping[str, Any]) -> str:
             '<html lang="en"><head><meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            "<title>Accuracy comparison</title>",
+            f"<title>{title}</title>",
             f"<style>{style}</style></head><body>",
             '<main id="page"></main>',
             f'<script type="application/json" id="data">{data}</script>',

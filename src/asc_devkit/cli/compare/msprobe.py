@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from asc_devkit.cli.compare import shared
+from asc_devkit.cli.compare import shared, training
 from asc_devkit.cli.compare.shared import NAMES, PATH
 
 
@@ -51,6 +51,10 @@ def compare(
     else:
         shared.show(result, written)
     return result.exit_code
+
+
+for _command in (training.acc_check, training.overflow_check, training.config_check, training.parse):
+    msprobe.add_command(_command)
 
 
 def main() -> None:

@@ -133,7 +133,10 @@ def _statistics_row(ours: Statistics, theirs: Statistics, relative: dict[str, fl
     if ours.shape != theirs.shape:
         row.level, row.reasons = "error", (f"the shapes differ: {list(theirs.shape)}, {list(ours.shape)}",)
     elif norm is None:
-        bad = {k for k in ("Max", "Min", "Norm") if _finite(theirs.values.get(k)) != _finite(ours.values.get(k))}
+        both = [
+            k for k in ("Max", "Min", "Norm") if theirs.values.get(k) is not None and ours.values.get(k) is not None
+        ]
+        bad = {k for k in both if _finite(theirs.values[k]) != _finite(ours.values[k])}
         if bad:
             row.level, row.reasons = "error", (f"{', '.join(sorted(bad))} is finite on one side only",)
     elif row.side != "input" and norm > STATISTIC_ERROR and before < STATISTIC_INPUT:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -15,12 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.precision.sources import npu_dump
 from asc_devkit.precision.sources.files import SUFFIXES, open_file
 from asc_devkit.precision.sources.names import key_of
+from asc_devkit.precision.sources.numpy_file import open_cut_npz, open_npz
 from asc_devkit.precision.sources.tensor import TensorRef, problem_of, torn
 
 MAX_FILES: Final = 1_000_000
@@ -28,6 +31,8 @@ MAX_JSON: Final = 2 << 30
 MAX_PROBLEMS: Final = 50
 _INDEX: Final = "index.json"
 _DUMP: Final = "dump.json"
+_JOURNAL: Final = "dump.journal"
+_CONTAINER: Final = "dump_tensor_data.npz"
 _LEVEL: Final = re.compile(r"^(step|rank|proc)\d*$")
 
 
@@ -75,7 +80,9 @@ def scan(path: Path, *, dtype: np.dtype[Any] | None = None, shape: tuple[int, ..
     found = Collection(folder, "files")
     if (folder / _INDEX).is_file():
         _own_dump(folder, found)
-    elif (folder / _DUMP).is_file() or any(_LEVEL.match(p.name) for p in _children(folder)):
+    elif any((folder / name).is_file() for name in (_DUMP, _JOURNAL)) or any(
+        _LEVEL.match(p.name) for p in _children(folder)
+    ):
         found.kind = "msprobe"
         for prefix, place in _msprobe_folders(folder, ""):
             _msprobe(place, prefix, found)
@@ -191,7 +198,7 @@ def _own_dump(folder: Path, found: Collection) -> None:
 
 
 def _msprobe_folders(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
-    if (folder / _DUMP).is_file():
+    if (folder / _DUMP).is_file() or (folder / _JOURNAL).is_file():
         yield prefix, folder
         return
     for child in sorted(
@@ -204,7 +211,7 @@ def _msprobe_folders(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
 
 def _msprobe(folder: Path, prefix: str, found: Collection) -> None:
     """One ``dump.json``: real tensors where they were written, else their statistics."""
-    facts = _read_json(folder / _DUMP)
+    facts = _read_json(folder / _DUMP) if (folder / _DUMP).is_file() else {"data": _journal(folder / _JOURNAL)}
     data = facts.get("data") if isinstance(facts, dict) else None
     if not isinstance(data, dict):
         raise torn(folder / _DUMP, "it has no data section")
@@ -216,6 +223,21 @@ def _msprobe(folder: Path, prefix: str, found: Collection) -> None:
             side = "output" if section.startswith("output") else "input"
             for label, row in _entries(value, side if section in ("output", "input", "input_args") else section):
                 _msprobe_tensor(found, folder, tensors, prefix, str(api), side, label, row)
+
+
+def _journal(path: Path) -> dict[str, Any]:
+    """What a program that died in the middle of a step had written; a torn last line is left out."""
+    data: dict[str, Any] = {}
+    if path.stat().st_size > MAX_JSON:
+        raise torn(path, "it is absurdly large")
+    for line in path.read_bytes().splitlines():
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            data.update(row)
+    return data
 
 
 def _entries(value: Any, label: str, depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -244,14 +266,19 @@ def _msprobe_tensor(
         "index": _last_number(label),
         "dtype": row["dtype"],
     }
-    path = _inside(tensors, stored) if stored not in (None, -1, "-1") else None
-    if path is not None and path.is_file():
+    member = _member(folder, stored)
+    path = _inside(tensors, stored) if stored not in (None, -1, "-1") and member is None else None
+    if member is not None or (path is not None and path.is_file()):
         try:
-            ref = open_file(path, name=name)[0]
+            ref = member if member is not None else open_file(path, name=name)[0]  # type: ignore[arg-type]
+            if str(row["dtype"]) == "torch.bfloat16" and ref.dtype == np.int16:
+                ref = dataclasses.replace(ref, dtype=np.dtype(ml_dtypes.bfloat16))
             found.add(dataclasses.replace(ref, name=name, facts=facts))
         except (AscError, IndexError) as error:
             found.problems += (
-                error.problems if isinstance(error, AscError) else torn(path, "it holds no tensor").problems
+                error.problems
+                if isinstance(error, AscError)
+                else torn(folder / str(stored), "it holds no tensor").problems
             )
         return
     if stored not in (None, -1, "-1"):
@@ -261,6 +288,25 @@ def _msprobe_tensor(
     found.statistics[name] = Statistics(
         name, str(row["dtype"]), tuple(d for d in shape if isinstance(d, int)), values, facts
     )
+
+
+def _member(folder: Path, stored: Any) -> TensorRef | None:
+    """A tensor in the step's container (``dump_tensor_data.npz/NAME.npy``)."""
+    if not isinstance(stored, str) or not stored.startswith(f"{_CONTAINER}/"):
+        return None
+    path = folder / _CONTAINER
+    if not path.is_file():
+        return None
+    return _container(path, path.stat().st_mtime_ns).get(stored.removeprefix(f"{_CONTAINER}/").removesuffix(".npy"))
+
+
+@functools.lru_cache(maxsize=8)
+def _container(path: Path, changed: int) -> dict[str, TensorRef]:
+    """Its tensors by name; ``changed`` (the file's time) makes a file written anew another one."""
+    try:
+        return {ref.name: ref for ref in open_npz(path)}
+    except AscError:
+        return {ref.name: ref for ref in open_cut_npz(path)}
 
 
 def _api_type(api: str) -> str:

@@ -76,6 +76,32 @@ def open_npz(path: Path) -> list[TensorRef]:
         raise torn(path, problem_of(error)) from error
 
 
+def open_cut_npz(path: Path) -> list[TensorRef]:
+    """The whole arrays of an archive of stored members whose directory was never written: its program died before."""
+    found: list[TensorRef] = []
+    size = path.stat().st_size
+    with open(path, "rb") as handle:
+        place = 0
+        while len(found) < MAX_MEMBERS:
+            handle.seek(place)
+            local = handle.read(30)
+            if len(local) != 30 or local[:4] != b"PK\x03\x04":
+                break
+            method, stored = struct.unpack("<H", local[8:10])[0], struct.unpack("<I", local[18:22])[0]
+            name_length, extra_length = struct.unpack("<HH", local[26:30])
+            name, extra = handle.read(name_length), handle.read(extra_length)
+            if stored == 0xFFFFFFFF and extra[:2] == b"\x01\x00" and len(extra) >= 20:
+                stored = struct.unpack("<Q", extra[12:20])[0]
+            begin = place + 30 + name_length + extra_length
+            if method != 0 or not stored or begin + stored > size:
+                break
+            dtype, shape, fortran, length = header(handle, path)
+            stem = name.decode("utf-8", "replace").removesuffix(".npy")
+            found.append(_tensor(path, stem, dtype, shape, fortran, begin + length, stored - length))
+            place = begin + stored
+    return found
+
+
 def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> TensorRef:
     name = info.filename[: -len(".npy")]
     with archive.open(info) as handle:

@@ -19,8 +19,8 @@ KINDS: Final = (("Functional", torch.nn.functional), ("Torch", torch), ("Tensor"
 
 
 @functools.lru_cache(maxsize=1)
-def _names() -> dict[str, frozenset[str]]:
-    """Lists of ``data/apis.json``: ``operators``, and what is left out: ``questions`` and ``views``."""
+def names() -> dict[str, frozenset[str]]:
+    """Lists of ``data/apis.json``: ``operators``, and what is left out: ```questions`` and ``views``"""
     text = resources.files("asc_devkit.training.debugger").joinpath("data/apis.json").read_text(encoding="utf-8")
     return {key: frozenset(value.split()) for key, value in json.loads(text).items()}
 
@@ -35,17 +35,17 @@ def collected() -> tuple[tuple[str, Any, str], ...]:
         known = torch.overrides.get_overridable_functions()
     found = []
     for kind, place in KINDS:
-        names = {getattr(function, "__name__", "") for function in known.get(place, ())}
+        listed = {getattr(function, "__name__", "") for function in known.get(place, ())}
         if kind == "Functional":
-            names |= _names()["functional"]
-        for name in sorted(names):
+            listed |= names()["functional"]
+        for name in sorted(listed):
             if _computes(name) and callable(getattr(place, name, None)):
                 found.append((kind, place, name))
     return tuple(found)
 
 
 def _computes(name: str) -> bool:
-    lists = _names()
+    lists = names()
     if not name or name in lists["questions"] or name in lists["views"]:
         return False
     if name.startswith(("is_", "_has_", "_is_", "sym_", "sparse_")):

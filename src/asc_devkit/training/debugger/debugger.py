@@ -318,7 +318,7 @@ def overflows(facts: dict[str, Any]) -> bool:
     def finite(value: Any) -> bool:
         if isinstance(value, dict):
             if "Max" in value:
-                return all(isinstance(value[k], (int, float, type(None))) for k in ("Max", "Min", "Norm"))
+                return all(isinstance(value[k], (int, float, type(None))) for k in ("Max", "Min"))
             return all(map(finite, value.values()))
         return all(map(finite, value)) if isinstance(value, list) else True
 

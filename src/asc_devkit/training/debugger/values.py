@@ -35,6 +35,8 @@ class Pending:
         found: dict[str, Any] = {"type": "torch.Tensor", "dtype": self.dtype, "shape": self.shape}
         if values is not None:
             found |= {key: number(value) for key, value in zip(KEYS, values, strict=True)}
+            if "int" in self.dtype or "bool" in self.dtype:
+                found |= {"Max": int(values[0]), "Min": int(values[1]), "Mean": None, "Norm": None}
         else:
             found |= dict.fromkeys(KEYS)
         found["requires_grad"] = self.requires_grad
@@ -78,13 +80,15 @@ def measure(tensor: Any) -> tuple[Any, ...] | None:
     data = tensor.detach()
     if data.device.type == "cpu" and data.dtype is torch.float32 and data.is_contiguous():
         flat = data.numpy().reshape(-1)  # nobody to wait for, and numpy takes two thirds of the time
-        squares = float(np.dot(flat, flat))
-        return float(flat.max()), float(flat.min()), float(flat.mean()), math.sqrt(squares) if squares >= 0 else squares
+        high, low, squares = float(flat.max()), float(flat.min()), float(np.dot(flat, flat))
+        if math.isinf(squares) and math.isfinite(high) and math.isfinite(low):
+            squares = float(np.sum(np.square(flat, dtype=np.float64)))
+        return high, low, float(flat.mean()), math.sqrt(squares) if squares >= 0 else squares
     if data.is_complex():
         data = torch.view_as_real(data)
     if data.dtype is torch.bool:
         data = data.to(torch.uint8)
-    low, high = torch.aminmax(data)
+    low, high = torch.aminmax(data)  # type: ignore[assignment]
     if not data.is_floating_point() or data.element_size() < 4:
         data = data.to(torch.float32)
     return high, low, data.mean(), torch.linalg.vector_norm(data)
