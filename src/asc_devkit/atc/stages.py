@@ -59,11 +59,12 @@ def parse(options: Options, log: ConversionLog, source: Source | None = None) ->
     resolution = soc.resolve(options.soc_version)
     for warning in resolution.warnings:
         log.warning(warning)
-    if options.input_shape_range:
-        raise AscError(_ranges(options.input_shape_range))
-    from asc_devkit.frontends.shapes import parse_input_shape
+    from asc_devkit.frontends.shapes import parse_input_shape, parse_shape_range, ranges_unsupported
     from asc_devkit.ops.infer import infer
 
+    if options.input_shape_range:
+        parse_shape_range(options.input_shape_range)
+        raise AscError(ranges_unsupported("input_shape_range", options.input_shape_range))
     loaded = (source or open_source(options)).load(
         input_shapes=parse_input_shape(options.input_shape, options.allow_empty) if options.input_shape else None,
         out_nodes=options.out_nodes.split(";") if options.out_nodes else None,
@@ -286,17 +287,6 @@ def write_failure(options: Options, log: ConversionLog, error: AscError) -> None
     if rows:
         report = {"op": rows, "result": "failed"}
         files.write_text(options.check_report, json.dumps(report, indent=4) + "\n")
-
-
-def _ranges(text: str) -> Problem:
-    return Problem(
-        "E10055",
-        f"--input_shape_range={text[:200]} cannot be compiled: every axis of a model has one size, or one per gear.",
-        cause="Shape ranges need kernels that are compiled for any size.",
-        fix='Give the sizes you need as gears: --input_shape="x:-1,3,224,224" --dynamic_batch_size="1,4,8".',
-        nodes=("--input_shape_range",),
-        seed_class="EE1055",
-    )
 
 
 def _dynamic(inputs: list[ir.Value]) -> Problem:
