@@ -134,7 +134,8 @@ def test_every_option_has_a_sentence_and_a_known_effect() -> None:
 
 def test_rules_between_options_name_options_and_values_that_exist() -> None:
     for rule in option_rules.rules():
-        conditions = [*rule.get("when", ()), *rule.get("unless", ()), *rule.get("any_of", ()), *rule.get("options", ())]
+        listed = rule.get("options", ()) if rule.get("options") != "beyond the vendor" else ()
+        conditions = [*rule.get("when", ()), *rule.get("unless", ()), *rule.get("any_of", ()), *listed]
         for condition in [*conditions, *([rule["option"]] if "option" in rule else [])]:
             name, _, values = condition.partition("=")
             assert name in table(), condition

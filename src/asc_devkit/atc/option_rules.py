@@ -81,7 +81,8 @@ def _only(rule: Mapping[str, Any], context: _Context) -> Iterable[Problem]:
 
 
 def _forbids(rule: Mapping[str, Any], context: _Context) -> Iterable[Problem]:
-    for name in rule["options"]:
+    foreign = [spec.name for spec in context.specs.values() if spec.origin != "vendor" and spec.name != "strict"]
+    for name in rule["options"] if rule["options"] != "beyond the vendor" else foreign:
         if context.flags.get(name):
             yield _problem(rule, _invalid(name, context.flags[name], rule["reason"]), [name])
 

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from asc_devkit import files, ops, passes, soc
 from asc_devkit.atc import requests
+from asc_devkit.atc.failure import log_path
 from asc_devkit.atc.log import ConversionLog
 from asc_devkit.atc.options import Options
 from asc_devkit.atc.select import formats, groups, implmode, overrides, precision
@@ -252,7 +253,7 @@ def emit(job: Job, log: ConversionLog) -> Path:
         _dump_operators(job, options.debug_dir)
     if options.export_compile_stat:
         files.write_text(path.with_name("fusion_result.json"), json.dumps(job.fusion.as_vendor_json(), indent=4) + "\n")
-    files.write_text(path.with_name(f"{options.output.name}_conversion.log"), log.text())
+    files.write_text(log_path(options), log.text())
     om.write(path, job.model, info, om.MemoryLayout.from_plan(job.memory, job.gear_plans))
     return path
 
@@ -269,24 +270,6 @@ def count_nodes(graph: ir.Graph) -> int:
         members = node.attributes.get(MEMBERS)
         total += count_nodes(members.as_graph()) if members is not None else 1
     return total
-
-
-def write_failure(options: Options, log: ConversionLog, error: AscError) -> None:
-    """Write check_result.json (the vendor's layout) when operators are to blame, as the pre-check report does."""
-    rows = [
-        {
-            "name": node.rsplit(" (", 1)[0],
-            "type": node.rsplit(" (", 1)[1].rstrip(")") if " (" in node else "",
-            "result": "failed",
-            "cause": [{"code": problem.code, "message": problem.what}],
-        }
-        for problem in error.problems
-        if problem.seed_class.startswith("EE2") or problem.code == "E11009"
-        for node in problem.nodes
-    ]
-    if rows:
-        report = {"op": rows, "result": "failed"}
-        files.write_text(options.check_report, json.dumps(report, indent=4) + "\n")
 
 
 def _dynamic(inputs: list[ir.Value]) -> Problem:
@@ -345,11 +328,11 @@ def _unsupported(rows: list[Any], opset: int) -> list[Problem]:
 def check_output(options: Options) -> None:
     """Refuse an ``--output`` that cannot be written before any work is done; creates nothing."""
     if options.output.name in ("", ".."):
-        raise AscError(_no_output(str(options.output), "it names a folder"))
+        raise AscError(_no_output(str(options.output), "it names a folder", "E10022"))
     path = om_path(options)
     try:
         if path.is_dir():
-            raise AscError(_no_output(str(options.output), f"{path} is a folder"))
+            raise AscError(_no_output(str(options.output), f"{path} is a folder", "E10022"))
         folder = next(p for p in path.absolute().parents if p.exists())
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             raise AscError(_no_output(str(options.output), f"{folder} is no folder that can be written"))
@@ -357,9 +340,9 @@ def check_output(options: Options) -> None:
         raise files.CannotWrite(path, error) from error
 
 
-def _no_output(output: str, reason: str) -> Problem:
+def _no_output(output: str, reason: str, code: str = "E10001") -> Problem:
     return Problem(
-        "E10001",
+        code,
         f"Value [{output}] for parameter [output] is invalid. Reason: {reason}.",
         cause="The .om is written as a file of this name plus .om.",
         fix="Give --output the path of a file in a folder that can be written.",

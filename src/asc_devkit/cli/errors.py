@@ -33,12 +33,13 @@ def print_problems(error: AscError) -> None:
 
 
 def print_json(error: AscError) -> None:
-    """Print every problem as JSON on stdout, where a caller that asked for ``--json`` reads."""
+    """Print every problem as JSON on stdout, where a caller that asked for ``--json`` reads, and as text on stderr."""
     from asc_devkit.atc.errors import described
 
     problems = [described(problem) for problem in error.problems]
     report = {"schema": "asc-devkit/error/1", "exit_code": error.exit_code, "problems": problems}
     click.echo(json.dumps(report, indent=2))
+    print_problems(error)
 
 
 _READING: Final = frozenset({errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})

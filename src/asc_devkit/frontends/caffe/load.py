@@ -220,7 +220,7 @@ def _unsupported(layers: list[Layer], known: list[str]) -> list[Problem]:
                 "The type belongs to a fork of Caffe, or is misspelt.",
                 "Express it with supported layers (docs/front_ends.md), or cut the net before it with --out_nodes.",
                 tuple(f"{name} ({kind})" for name in names),
-                "EE1009",
+                "EE2004",
             )
         )
     return problems
