@@ -99,7 +99,7 @@ def _outputs(
                 task = TopOne(name, labels)
             if task is not None and task.output == name and TopOne.fits(before):
                 task.add(before, after)
-    return [{"name": n, "dtype": types.get(n, ""), **sums[n].result().as_dict()} for n in names], task
+    return [{"name": n, "dtype": types.get(n, ""), **sums[n].result().summary()} for n in names], task
 
 
 def _real_rows(value: Array, samples: Samples, number: int) -> Array:

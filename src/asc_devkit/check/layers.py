@@ -128,7 +128,7 @@ def measure(layer: Layer, expected: np.ndarray[Any, Any], actual: np.ndarray[Any
         "dtype": layer.dtype,
         "origin": [f"{name} ({kind})" for name, kind in layer.origin],
         "saturated": saturated,
-        **metrics.as_dict(),
+        **metrics.summary(),
     }
 
 

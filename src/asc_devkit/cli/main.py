@@ -13,6 +13,7 @@ from asc_devkit import __version__
 # name -> (module, attribute, one-line help)
 COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "check": ("asc_devkit.cli.check", "check", "Convert a model, compare with the original, predict time and memory."),
+    "compare": ("asc_devkit.cli.compare.asc", "compare", "Compare tensors of any origin: metrics, verdict, cause."),
     "convert": ("asc_devkit.cli.convert", "convert", "Convert a model to an .om file."),
     "doctor": ("asc_devkit.cli.doctor", "doctor", "Show what is installed and what each missing part would enable."),
     "explain": ("asc_devkit.cli.explain", "explain", "Explain an error code, or search the codes by words."),

@@ -55,13 +55,13 @@ def tune_precision(
         "metric": metric,
         "data": str(data or ""),
     }
-    found, written = _search(
+    found, written = search_and_write(
         from_flags({k: v for k, v in flags.items() if v}), output or model.with_name(f"{model.stem}_keep_dtype.cfg")
     )
     if as_json:
         click.echo(json.dumps({**found.as_dict(), "files": [str(p) for p in written]}, indent=2))
     else:
-        _print(found, written)
+        print_kept(found, written)
     if not found.reached:
         raise SystemExit(1)
 
@@ -69,14 +69,14 @@ def tune_precision(
 def keep_then(request: Options) -> Options | None:
     """The search of ``atc --auto_keep_dtype``: prints its result; the options to convert with, None when out of reach."""
     path = request.output.with_name(f"{request.output.name}_keep_dtype.cfg")
-    found, written = _search(request, path)
-    _print(found, written)
+    found, written = search_and_write(request, path)
+    print_kept(found, written)
     if not found.reached:
         return None
     return replace(request, keep_dtype=str(path)) if found.names else request
 
 
-def _search(request: Options, path: Path) -> tuple[Keep, list[Path]]:
+def search_and_write(request: Options, path: Path) -> tuple[Keep, list[Path]]:
     """Run the search and write its files, if operators must be kept; a line on stderr tells how far it is."""
     from asc_devkit import files
     from asc_devkit.check.keep import search, target
@@ -103,7 +103,8 @@ def _search(request: Options, path: Path) -> tuple[Keep, list[Path]]:
     return found, written
 
 
-def _print(found: Keep, written: list[Path]) -> None:
+def print_kept(found: Keep, written: list[Path]) -> None:
+    """The ranking, what is kept, what it costs, and the files."""
     goal = found.target
     worst = min if goal.metric in ("cosine", "close_share") else max
     reached = worst((o[goal.metric] for o in found.outputs), default=1.0)

@@ -1,0 +1,1 @@
+"""The comparing commands: `asc compare`, `mscompare`, `op_validate`, `msprobe`. One engine, four spellings."""
