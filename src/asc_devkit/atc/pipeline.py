@@ -11,7 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from asc_devkit.atc import failure, gears, stages
+from asc_devkit.atc import failure, gears, stages, strict
 from asc_devkit.atc.log import ConversionLog
 from asc_devkit.atc.options import Options, notes
 from asc_devkit.errors import AscError
@@ -124,6 +124,8 @@ def _run(options: Options, log: ConversionLog, on_stage: Callable[[str], None]) 
     with log.timed("parse"):
         if wanted is not None:
             log.info(f"{len(variants)} gears, the log describes gear {main}\n{wanted.text}")
+        if options.strict:
+            strict.check(source)
         jobs += [stages.parse(variant, one, source) for variant, one in zip(variants, logs, strict=True)]
     for stage, work in (("optimise", stages.optimise), ("select", stages.select), ("allocate", stages.allocate)):
         on_stage(stage)

@@ -77,14 +77,15 @@ def atc_support(op_type: str) -> tuple[int, int] | None:
 
     Source: ``data/atc_onnx_ops.csv`` (plugin registrations of the public CANN operator repositories).
     """
-    return atc_table().get(op_type)
+    return atc_table("ai.onnx").get(op_type)
 
 
-@lru_cache(maxsize=1)
-def atc_table() -> dict[str, tuple[int, int]]:
+@lru_cache(maxsize=8)
+def atc_table(domain: str) -> dict[str, tuple[int, int]]:
+    """Operators of a domain (``ai.onnx``, ``npu``) the real ATC has parsers for, with first and last opset."""
     with open(DATA / "atc_onnx_ops.csv", newline="", encoding="utf-8") as handle:
         rows = csv.DictReader(line for line in handle if not line.startswith("#"))
-        return {r["onnx_op"]: (int(r["opset_min"]), int(r["opset_max"])) for r in rows if r["domain"] == "ai.onnx"}
+        return {r["onnx_op"]: (int(r["opset_min"]), int(r["opset_max"])) for r in rows if r["domain"] == domain}
 
 
 @dataclass(frozen=True)

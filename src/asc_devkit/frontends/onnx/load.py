@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
@@ -27,6 +27,7 @@ from asc_devkit.frontends.onnx.sniff import HEAD_BYTES, foreign, is_onnx_text_sy
 from asc_devkit.frontends.onnx.tensors import TensorReader, map_file
 from asc_devkit.frontends.onnx.upgrade import upgrade
 from asc_devkit.frontends.onnx.wire import WireError, split
+from asc_devkit.ops.acceptance import OriginalNode
 
 NEWEST_IR: Final = 14
 MAX_TEXT_BYTES: Final = 64 << 20
@@ -92,6 +93,35 @@ def load(
     except RecursionError as error:
         raise AscError(_damaged(path, "its subgraphs or functions are nested too deeply")) from error
     return Loaded(model, tuple(warnings), original, dynamic)
+
+
+def original_nodes(path: str | Path) -> list[OriginalNode]:
+    """Every node of the file as it stands, those of bodies and local functions included. Raises ``AscError``."""
+    path = Path(path)
+    try:
+        proto, _ = _parse(path, _read(path))
+        domains = {o.domain: o.version for o in proto.opset_import}
+        found = list(_nodes(proto.graph.node, domains, ""))
+        for function in proto.functions:
+            own = {**domains, **{o.domain: o.version for o in function.opset_import}}
+            found += _nodes(function.node, own, f"{text(function.name)}/")
+    except NotText as error:
+        raise AscError(_damaged(path, f"a name in it is not UTF-8 text: {error}")) from error
+    except RecursionError as error:
+        raise AscError(_damaged(path, "its subgraphs are nested too deeply")) from error
+    local = {(f.domain, f.name) for f in proto.functions}
+    return [node for node in found if (node.domain, node.op_type) not in local]
+
+
+def _nodes(nodes: Iterable[onnx.NodeProto], domains: Mapping[str, int], prefix: str) -> Iterator[OriginalNode]:
+    for node in nodes:
+        domain = "" if node.domain == "ai.onnx" else text(node.domain)
+        opset = domains.get(node.domain, domains.get("ai.onnx", 1) if not domain else 1)
+        name = text(node.name) or next((text(o) for o in node.output if o), "")
+        yield OriginalNode(domain, text(node.op_type), opset, prefix + name)
+        for item in node.attribute:
+            for body in (*([item.g] if item.HasField("g") else []), *item.graphs):
+                yield from _nodes(body.node, domains, prefix)
 
 
 def _canonical(
