@@ -78,6 +78,7 @@ def pages() -> dict[str, Callable[[], str]]:
     from asc_devkit.ops import docs as ops_docs
     from asc_devkit.passes import document as passes_docs
     from asc_devkit.passes.pipeline import all_passes
+    from asc_devkit.precision.policy import document as standards
     from asc_devkit.report import schema_page
     from asc_devkit.soc import docs as soc_docs
 
@@ -88,6 +89,7 @@ def pages() -> dict[str, Callable[[], str]]:
         "supported_operators.md": ops_docs.render,
         "passes.md": lambda: passes_docs.page(all_passes()),
         "chips.md": soc_docs.render,
+        "standards.md": standards.page,
         "report_schema.md": schema_page.page,
     }
 

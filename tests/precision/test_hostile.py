@@ -138,8 +138,14 @@ def msprobe_tree(folder: Path, stored: str = "Torch.relu.0.forward.output.0.npy"
     base = folder / "step0" / "rank0"
     (base / "dump_tensor_data").mkdir(parents=True, exist_ok=True)
     np.save(base / "dump_tensor_data" / "Torch.relu.0.forward.output.0.npy", ARRAY)
-    row = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [20, 30], "Max": 1.0, "Min": 0.0, "Mean": 0.5,
-           "Norm": 2.0, "requires_grad": False, "data_name": stored}  # fmt: skip
+    row = {
+        "type": "torch.Tensor",
+        "dtype": "torch.float32",
+        "shape": [20, 30],
+        "requires_grad": False,
+        "data_name": stored,
+    }
+    row |= {"Max": 1.0, "Min": 0.0, "Mean": 0.5, "Norm": 2.0}
     data = {"Torch.relu.0.forward": {"input_args": [], "input_kwargs": {}, "output": [row]}}
     (base / "dump.json").write_text(json.dumps({"task": "tensor", "level": "L1", "dump_data_dir": "/", "data": data}))
     return folder

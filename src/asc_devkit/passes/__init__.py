@@ -2,7 +2,7 @@
 
 from asc_devkit.passes.dead_code import remove_unused
 from asc_devkit.passes.declare import GRAPH, UB, Pass
-from asc_devkit.passes.pipeline import PassContext, all_passes, optimise
+from asc_devkit.passes.pipeline import PassContext, all_passes, clean, optimise
 from asc_devkit.passes.report import FusionReport, PassCount, Rewrite
 from asc_devkit.passes.switches import Switches
 
@@ -16,6 +16,7 @@ __all__ = [
     "Rewrite",
     "Switches",
     "all_passes",
+    "clean",
     "optimise",
     "remove_unused",
 ]

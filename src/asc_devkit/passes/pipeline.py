@@ -166,6 +166,15 @@ def optimise(model: ir.Model, context: PassContext | None = None) -> FusionRepor
     return report
 
 
+def clean(model: ir.Model) -> None:
+    """Only what makes no new operators, in place: folding, no-ops, copies, unused nodes; shapes must have been inferred."""
+    ed = Editor(model)
+    passes = (*_CLEANING, dead_code.Prune())
+    report = FusionReport.for_passes(passes)
+    run(_CLEANING, ed, report)
+    _whole([dead_code.Prune()], ed, report)
+
+
 def _whole(passes: list[GraphPass], ed: Editor, report: FusionReport) -> None:
     for item in passes:
         started = time.perf_counter()

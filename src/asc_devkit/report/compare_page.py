@@ -15,9 +15,7 @@ def render(result: Mapping[str, Any]) -> str:
     folder = resources.files("asc_devkit.report") / "compare"
     style, script = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     data = json.dumps(result).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)} 'unsafe-inline'; base-uri 'none'"
-    )
+    policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'"
     return "\n".join(
         (
             "<!doctype html>",

@@ -157,7 +157,7 @@ def _html(result: Result, path: Path) -> None:
     from asc_devkit.precision.comparison.outputs import finite
     from asc_devkit.report.compare_page import render
 
-    files.write_text(path, render(finite(result.as_dict())))
+    files.write_text(path, render(finite(result.page())))
 
 
 _WRITERS: Final[dict[str, Callable[[Result, Path], None]]] = {

@@ -34,6 +34,7 @@ class Result:
     options: PairOptions
     notes: list[str] = field(default_factory=list)
     verdict: ModelVerdict | None = None
+    pictures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -78,6 +79,10 @@ class Result:
             "problems": [problem.as_dict() for problem in self.problems],
             "notes": self.notes,
         }
+
+    def page(self) -> dict[str, Any]:
+        """``as_dict`` with what the HTML page draws beyond it: pictures of errors by tensor name."""
+        return {**self.as_dict(), "pictures": self.pictures}
 
 
 def row_from(facts: dict[str, Any]) -> Row:

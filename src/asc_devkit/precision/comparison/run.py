@@ -18,6 +18,7 @@ import onnx
 
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.precision.comparison import judge
+from asc_devkit.precision.comparison.heat import heat_maps
 from asc_devkit.precision.comparison.match import Matching, Pair, load_mapping, match
 from asc_devkit.precision.comparison.pairs import PairOptions, Row, measure
 from asc_devkit.precision.comparison.result import Result, row_from, statistics_rows
@@ -114,6 +115,7 @@ def compare_collections(
         options=options.pair,
         notes=_notes(rows),
         verdict=verdict,
+        pictures=heat_maps(rows, found, golden.tensors, target.tensors) if failed else {},
     )
 
 

@@ -20,6 +20,9 @@ from asc_devkit.precision.local.localise import LocalRow, localise
 from asc_devkit.precision.sources import Collection
 
 CONFIDENCE: Final = 0.95
+BEFORE: Final = 3
+AFTER: Final = 3
+SHOWN: Final = 40  # operators of a neighbourhood
 Progress = Callable[[str, float], None]
 
 
@@ -51,6 +54,14 @@ class OperatorVerdict:
 
 
 @dataclass(frozen=True)
+class Neighbourhood:
+    """The operators around the first faulty one. ``nodes``: name, type, column (0: that one, negative: before it)."""
+
+    nodes: list[dict[str, Any]]
+    edges: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
 class ModelVerdict:
     """``limited``: ``bug`` (an operator is wrong), ``dtype`` (every operator that matters was executed and computes what its
     inputs ask for), ``undecided`` (nothing wrong, but ``missing`` operators could not be executed)."""
@@ -59,6 +70,7 @@ class ModelVerdict:
     runs: int
     operators: tuple[OperatorVerdict, ...]
     missing: tuple[str, ...]
+    around: Neighbourhood | None = None
 
     @property
     def faulty(self) -> list[OperatorVerdict]:
@@ -97,6 +109,7 @@ class ModelVerdict:
             "statement": self.statement,
             "operators": [op.as_dict() for op in self.operators],
             "missing": list(self.missing),
+            "around": None if self.around is None else {"nodes": self.around.nodes, "edges": self.around.edges},
         }
 
 
@@ -144,7 +157,49 @@ def judge_model(
         for node in model.graph.node
         if node.op_type != "Constant" and not any(name in seen for name in node.output)
     )
-    return ModelVerdict(path, len(runs), tuple(_verdicts(rows.values())), missing)
+    operators = tuple(_verdicts(rows.values()))
+    first = next((op for op in operators if op.faulty_runs), None)
+    around = neighbourhood(model, first.worst.output) if first is not None else None
+    return ModelVerdict(path, len(runs), operators, missing, around)
+
+
+def neighbourhood(model: onnx.ModelProto, output: str) -> Neighbourhood:
+    """Operators up to ``BEFORE`` steps before and ``AFTER`` steps after the one that makes ``output``, at most ``SHOWN``."""
+    nodes = list(model.graph.node)
+    maker = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    users: dict[str, list[int]] = {}
+    for place, node in enumerate(nodes):
+        for name in node.input:
+            users.setdefault(name, []).append(place)
+    columns = {maker[output]: 0}
+    for step in range(1, BEFORE + 1):
+        edge = [p for p, c in columns.items() if c == 1 - step]
+        for place in edge:
+            for name in nodes[place].input:
+                if name in maker and len(columns) < SHOWN:
+                    columns.setdefault(maker[name], -step)
+    for step in range(1, AFTER + 1):
+        edge = [p for p, c in columns.items() if c == step - 1]
+        for place in edge:
+            for name in nodes[place].output:
+                for user in users.get(name, ()):
+                    if len(columns) < SHOWN:
+                        columns.setdefault(user, step)
+
+    def title(place: int) -> str:
+        return nodes[place].name or nodes[place].output[0]
+
+    shown = [
+        {"name": title(place), "op_type": nodes[place].op_type, "column": column, "tensors": list(nodes[place].output)}
+        for place, column in sorted(columns.items())
+    ]
+    edges = {
+        (title(maker[name]), title(place))
+        for place in columns
+        for name in nodes[place].input
+        if maker.get(name) in columns
+    }
+    return Neighbourhood(shown, sorted(edges))
 
 
 def _verdicts(groups: Iterable[list[LocalRow]]) -> Iterable[OperatorVerdict]:

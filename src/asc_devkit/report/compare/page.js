@@ -14,7 +14,10 @@
   };
   const draw = (tag, attributes, text) => {
     const node = document.createElementNS(SVG, tag);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key === "style") node.style.cssText = value;
+      else node.setAttribute(key, value);
+    }
     if (text !== undefined) node.textContent = text;
     return node;
   };
@@ -43,11 +46,45 @@
     page.append(el("h2", {}, "Operators to blame"));
     const body = el("tbody");
     for (const f of data.findings) {
-      const row = rows.find((r) => r.name === f.name);
-      body.append(el("tr", {}, el("td", {}, f.op), el("td", {}, f.op_type), el("td", {}, f.kind), el("td", {}, f.why),
-        el("td", {}, row && row.cause ? row.cause.advice : "")));
+      const row = rows.find((r) => r.name === f.name || r.op === f.op);
+      const line = el("tr", { class: "row" }, el("td", {}, f.op), el("td", {}, f.op_type), el("td", {}, f.kind), el("td", {}, f.why), el("td", {}, f.advice));
+      if (row) line.addEventListener("click", () => detail(row));
+      body.append(line);
     }
     page.append(el("table", { id: "findings" }, el("thead", {}, el("tr", {}, ...["operator", "type", "kind", "why", "what to do"].map((t) => el("th", {}, t)))), body));
+  }
+
+  const model = data.model;
+  if (model) page.append(el("p", { id: "model", class: model.limited === "bug" ? "error" : model.limited === "dtype" ? "pass" : "warning" }, `${model.limited}: ${model.statement}`));
+  if (model && model.around) {
+    page.append(el("h2", {}, "Around the first operator to blame"));
+    const faulty = new Set(model.operators.filter((o) => o.faulty_runs > 0).map((o) => o.op));
+    const known = new Map(model.operators.map((o) => [o.op, o]));
+    const columns = [...new Set(model.around.nodes.map((n) => n.column))].sort((a, b) => a - b);
+    const spot = new Map(), taken = new Map();
+    for (const n of model.around.nodes) {
+      const c = columns.indexOf(n.column), r = taken.get(c) || 0;
+      taken.set(c, r + 1);
+      spot.set(n.name, [c * 170 + 10, r * 46 + 10]);
+    }
+    const high = Math.max(...taken.values()) * 46 + 10;
+    const svg = draw("svg", { viewBox: `0 0 ${columns.length * 170} ${high}`, id: "graph", style: `max-width:${columns.length * 170}px` });
+    for (const [a, b] of model.around.edges) {
+      const [x1, y1] = spot.get(a), [x2, y2] = spot.get(b);
+      svg.append(draw("path", { d: `M${x1 + 150},${y1 + 17} C${x1 + 170},${y1 + 17} ${x2 - 20},${y2 + 17} ${x2},${y2 + 17}`, fill: "none", stroke: "#8888" }));
+    }
+    for (const n of model.around.nodes) {
+      const [x, y] = spot.get(n.name), o = known.get(n.name);
+      const box = draw("g", { class: "node" });
+      const fill = faulty.has(n.name) ? "#d33" : o && o.verdict === "cancels" ? "#c80" : o ? "#2a7" : "#888";
+      box.append(draw("rect", { x, y, width: 150, height: 34, rx: 4, fill: "none", stroke: fill, "stroke-width": n.column === 0 ? 3 : 1.5 }),
+        draw("text", { x: x + 6, y: y + 14 }, n.op_type.slice(0, 22)), draw("text", { x: x + 6, y: y + 28, class: "muted" }, n.name.length > 22 ? "…" + n.name.slice(-21) : n.name),
+        draw("title", {}, o ? `${n.name}: own error ${number(o.local_error)}, inherited ${number(o.inherited)}, ${o.statement}` : `${n.name}: not executed`));
+      const row = rows.find((r) => n.tensors.includes(r.name) || r.op === n.name);
+      if (row) box.addEventListener("click", () => detail(row));
+      svg.append(box);
+    }
+    page.append(svg);
   }
 
   const along = rows.filter((r) => r.metrics && r.side !== "input");
@@ -75,7 +112,7 @@
   const place = el("div", { id: "detail" });
   const bars = (pairs, label) => {
     const top = Math.max(1, ...pairs.map((p) => p[1]));
-    const svg = draw("svg", { viewBox: `0 0 600 130` });
+    const svg = draw("svg", { viewBox: `0 0 600 130`, style: "max-width:600px" });
     const step = 580 / Math.max(1, pairs.length);
     pairs.forEach(([low, count], i) => {
       const h = 90 * (Math.log1p(count) / Math.log1p(top));
@@ -111,14 +148,16 @@
         for (const w of m.worst) worst.append(el("tr", {}, el("td", {}, index(w.index, row.shape)), el("td", {}, number(w.expected)), el("td", {}, number(w.actual))));
         box.append(worst);
       }
-      if (row.heat) box.append(heat(row.heat));
+      const map = (data.pictures || {})[row.name];
+      if (map) box.append(el("p", { class: "muted" }, `errors over the tensor's root mean square, from 0.001 (faint) to 1 (full); ${map.rows} rows by ${map.columns} columns of [${map.shape.join(", ")}]`), heat(map));
     }
     place.append(box);
     box.scrollIntoView({ block: "nearest" });
   };
   const heat = (map) => {
     const high = map.values.length, wide = map.values[0].length, cell = Math.max(2, Math.floor(560 / wide));
-    const svg = draw("svg", { viewBox: `0 0 ${wide * cell} ${high * cell}`, class: "heat" });
+    const svg = draw("svg", { viewBox: `0 0 ${wide * cell} ${high * cell}`, class: "heat", style: `max-width:${wide * cell}px` });
+    svg.append(draw("rect", { x: 0, y: 0, width: wide * cell, height: high * cell, fill: "none", stroke: "#8886" }));
     map.values.forEach((line, r) => line.forEach((v, c) => {
       if (v > 0) svg.append(draw("rect", { x: c * cell, y: r * cell, width: cell, height: cell, fill: "#d33", "fill-opacity": v }));
     }));
