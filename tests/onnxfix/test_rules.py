@@ -237,6 +237,7 @@ def test_op_list_has_every_operator_of_onnx() -> None:
     assert "LayerNormalization" in result.output and "Conv " not in result.output
 
 
+@pytest.mark.provokes("ASC2014")
 def test_op_show_and_its_suggestion() -> None:
     code, result = invoke("op", "show", "layernormalization")
     assert code == 0 and "opset 17-18" in result.output

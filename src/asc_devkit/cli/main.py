@@ -77,6 +77,6 @@ def cli() -> None:
 
 def main() -> None:
     """Console entry point; maps errors to exit codes 1 (check failed), 2 (bad input), 3 (internal error)."""
-    from asc_devkit.cli.errors import guarded
+    from asc_devkit.cli.errors import guarded, print_json, print_problems
 
-    sys.exit(guarded(cli))
+    sys.exit(guarded(cli, on_error=print_json if "--json" in sys.argv[1:] else print_problems))

@@ -7,13 +7,15 @@ from asc_devkit.precision.policy.presets import presets
 
 _INTRODUCTION = """# Standards and thresholds
 
-Generated from `precision/policy/data/presets.json` (`make docs`). Choose one with `--standard`; single numbers are changed with `--atol`,
-`--rtol`, `--error-rate-threshold`, or per operator with `--overrides` (see [Accuracy in CI](accuracy_in_ci.md)). Each standard is tested just
-inside and just outside its limits (`tests/precision/test_presets.py`).
+Generated from `precision/policy/data/presets.json` (`make docs`). Choose one with `--standard`; single numbers are
+changed with `--atol`, `--rtol`, `--error-rate-threshold`, or per operator with `--overrides` (see [Accuracy in
+CI](accuracy_in_ci.md)). Each standard is tested just inside and just outside its limits
+(`tests/precision/test_presets.py`).
 
-`any` is the literal rule of some articles: an element fails when its absolute *or* its relative error is too large. Most elements of a
-healthy float16 matrix product fail it, because small results have large relative errors. `op_validate` uses it by default as those
-articles do, and warns when it fails alone, where `combined` and `cann-eco` pass.
+`any` is the literal rule of some articles: an element fails when its absolute *or* its relative error is too large.
+Most elements of a healthy float16 matrix product fail it, because small results have large relative errors.
+`op_validate` uses it by default as those articles do, and warns when it fails alone, where `combined` and `cann-eco`
+pass.
 
 Elements that are NaN or infinite on one side only fail under every rule, unless the table says otherwise.
 """
