@@ -63,6 +63,7 @@ def test_msopgen_writes_the_same_project(tmp_path: Path) -> None:
     assert texts[0] == texts[1] and "scaled_clip_plugin.py" in texts[0]
 
 
+@pytest.mark.provokes("ASC2016")
 def test_a_project_is_never_overwritten_unasked(tmp_path: Path) -> None:
     made = create(signature("acme::A"), tmp_path / "p")
     made.plugin.write_text("mine")
@@ -77,6 +78,7 @@ def test_a_project_is_never_overwritten_unasked(tmp_path: Path) -> None:
         create(signature("acme::A"), tmp_path / "file", force=True)
 
 
+@pytest.mark.provokes("ASC2015")
 @pytest.mark.parametrize(
     ("name", "settings", "says"),
     [
