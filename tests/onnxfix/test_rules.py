@@ -189,6 +189,48 @@ def test_masks_hide_something_in_later_runs(tmp_path: Path) -> None:
     assert [f["attention_mask"].tolist()[0] for f in feeds] == [[1] * 8, *[[1] * 6 + [0] * 2] * 2]
 
 
+def test_weights_of_the_original_are_never_overwritten(tmp_path: Path) -> None:
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="mm")
+    path = save(
+        tmp_path / "m.onnx", [node], {"x": (TensorProto.FLOAT, (2, 64))}, ["y"], w=np.ones((64, 64), np.float32)
+    )
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="f.onnx.data", size_threshold=0)
+    before = (tmp_path / "f.onnx.data").read_bytes()
+    for name in ("f.onnx", "f.onnx.data"):
+        with pytest.raises(AscError, match="weights would replace"):
+            fix(path, tmp_path / name)
+    assert (tmp_path / "f.onnx.data").read_bytes() == before
+
+
+def test_operators_that_do_not_exist_are_listed(tmp_path: Path) -> None:
+    """Exporters put operators of their own in ONNX's domain too."""
+    node = helper.make_node("DeformConvV9", ["x"], ["y"], name="dcn")
+    model = save(tmp_path / "m.onnx", [node], {"x": (TensorProto.FLOAT, (2, 4))}, ["y"])
+    result = fix(model, tmp_path / "f.onnx")
+    assert [(r.op_type, r.reason) for r in result.remaining] == [("DeformConvV9", "ONNX has no operator of that name")]
+    assert "does not run here" in result.proof.error and not result.accepted
+
+
+def test_declared_shapes_of_outputs_stay(tmp_path: Path) -> None:
+    """Shape inference ends at an unknown operator; the file still passes ONNX's checker."""
+    node = helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[1.0], scale=[2.0], name="scale")
+    path = save(tmp_path / "m.onnx", [node], {"x": (TensorProto.FLOAT, ("N", 4))}, ["y"])
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ("N", 4)))
+    onnx.save(model, path)
+    fix(path, tmp_path / "f.onnx")
+    onnx.checker.check_model(str(tmp_path / "f.onnx"), full_check=True)
+    dims = onnx.load(tmp_path / "f.onnx").graph.output[0].type.tensor_type.shape.dim
+    assert [d.dim_param or d.dim_value for d in dims] == ["N", 4]
+
+
+def test_empty_inputs_are_compared_too(tmp_path: Path) -> None:
+    node = helper.make_node("Concat", ["past", "x"], ["y"], axis=1, name="join")
+    kinds = {"past": (TensorProto.FLOAT, (1, 0, 4)), "x": (TensorProto.FLOAT, (1, 3, 4))}
+    assert fix(save(tmp_path / "m.onnx", [node], kinds, ["y"]), tmp_path / "f.onnx").accepted
+
+
 def test_every_promised_rewrite_exists() -> None:
     by_definition = {name for name in REWRITTEN if onnx.defs.has(name) and _has_definition(name)}
     folded_or_earlier = {"MelWeightMatrix", "Optional", "Swish", "SwiGLU"}

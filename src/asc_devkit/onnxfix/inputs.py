@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +34,11 @@ def random_feeds(
     ones in the first run and end in zeros in the others. None when the inputs have more than ``MAX_ELEMENTS``.
     """
     sizes: dict[str, int] = {}
-    shapes = {v.name or "": _shape(v, sizes, open_axis) for v in loaded.model.graph.inputs}
+    declared = loaded.original.inputs
+    shapes = {
+        v.name or "": _shape(v, sizes, open_axis, declared.get(v.name or "", ("", None))[1] or ())
+        for v in loaded.model.graph.inputs
+    }
     if sum(math.prod(shape) for shape in shapes.values()) > MAX_ELEMENTS:
         return None
     rng = np.random.default_rng(seed)
@@ -44,12 +48,17 @@ def random_feeds(
     )
 
 
-def _shape(value: ir.Value, sizes: dict[str, int], open_axis: int) -> tuple[int, ...]:
+def _shape(
+    value: ir.Value, sizes: dict[str, int], open_axis: int, declared: Sequence[int | str | None]
+) -> tuple[int, ...]:
     dims = list(value.shape or ())
     found = []
     for axis, dim in enumerate(dims):
         if isinstance(dim, int):
             found.append(dim)
+            continue
+        if axis < len(declared) and declared[axis] == 0:  # an empty cache of an attention, say
+            found.append(0)
             continue
         size = 1 if axis == 0 else 3 if axis == 1 and len(dims) == 4 else OPEN_IMAGE if len(dims) >= 4 else open_axis
         found.append(sizes.setdefault(dim.value, size) if dim.value else size)
