@@ -164,6 +164,31 @@ def test_the_output_must_be_another_file(tmp_path: Path) -> None:
         fix(loop_model(tmp_path / "m.onnx", 2), tmp_path / "m.onnx")
 
 
+def test_open_axes_get_a_size_the_model_takes(tmp_path: Path) -> None:
+    """A spectrogram needs hundreds of samples; 16 and 64 are refused by its convolutions."""
+    result = fix(model_path("melspectrogram"), tmp_path / "f.onnx")
+    assert result.accepted and result.proof.runs == 3
+
+
+def test_inputs_too_large_to_compare_are_said(tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"], name="relu")
+    model = save(tmp_path / "m.onnx", [node], {"x": (TensorProto.FLOAT, (1 << 20, 1 << 20))}, ["y"])
+    result = fix(model, tmp_path / "f.onnx")
+    assert not result.accepted and not result.remaining and "more than" in result.proof.error
+
+
+def test_masks_hide_something_in_later_runs(tmp_path: Path) -> None:
+    """With masks of ones only, an Add and a Where would be the same."""
+    from asc_devkit.frontends.onnx import load
+    from asc_devkit.onnxfix.inputs import random_feeds
+
+    node = helper.make_node("Identity", ["attention_mask"], ["y"], name="same")
+    model = save(tmp_path / "m.onnx", [node], {"attention_mask": (TensorProto.INT64, (1, 8))}, ["y"])
+    feeds = random_feeds(load(model), 3, 0)
+    assert feeds is not None
+    assert [f["attention_mask"].tolist()[0] for f in feeds] == [[1] * 8, *[[1] * 6 + [0] * 2] * 2]
+
+
 def test_every_promised_rewrite_exists() -> None:
     by_definition = {name for name in REWRITTEN if onnx.defs.has(name) and _has_definition(name)}
     folded_or_earlier = {"MelWeightMatrix", "Optional", "Swish", "SwiGLU"}

@@ -20,7 +20,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "msprof": ("asc_devkit.cli.msprof", "msprof", "Run a program with collection on; export what was collected."),
     "om": ("asc_devkit.cli.om", "om", "Look into .om files: show, json, decompress, extract-weights, diff."),
     "onnx": ("asc_devkit.cli.onnx", "onnx", "Rewrite ONNX models into what the real ATC accepts, proved equal."),
-    "op": ("asc_devkit.cli.op", "op", "List operators, what the real ATC refuses of a model, details of one."),
+    "op": ("asc_devkit.cli.op", "op", "List operators and what the real ATC refuses; start your own."),
     "profile": ("asc_devkit.cli.profile", "profile", "Profile a model: run it and write what msprof writes."),
     "run": ("asc_devkit.cli.run", "run", "Run an .om on the virtual NPU."),
     "soc": ("asc_devkit.cli.soc", "soc", "List chips and show their figures with sources."),

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from asc_devkit import files, passes
 from asc_devkit.errors import AscError, Problem
-from asc_devkit.frontends.onnx import load, original_nodes
+from asc_devkit.frontends.onnx import Loaded, load, original_nodes
 from asc_devkit.onnxfix import inputs
 from asc_devkit.onnxfix.downgrade import downgrade
 from asc_devkit.onnxfix.proof import Proof, prove
@@ -99,8 +99,7 @@ def fix(
     tell("write")
     _write(made, output, external=_has_external(model))
     tell("compare")
-    given = feeds if feeds is not None else inputs.random_feeds(loaded, runs, seed)
-    proof = prove(model, output, given)
+    proof = prove(model, output, feeds) if feeds is not None else _prove(loaded, model, output, runs, seed)
     return FixResult(
         model=model,
         output=output,
@@ -112,6 +111,20 @@ def fix(
         proof=proof,
         notes=tuple(_notes(done.replaced)),
     )
+
+
+def _prove(loaded: Loaded, model: Path, output: Path, runs: int, seed: int) -> Proof:
+    """The proof over random inputs, with the first size of open axes that the original takes."""
+    first: Proof | None = None
+    for size in inputs.OPEN_AXES if inputs.has_open_axes(loaded) else inputs.OPEN_AXES[:1]:
+        feeds = inputs.random_feeds(loaded, runs, seed, size)
+        if feeds is None:
+            break
+        proof = prove(model, output, feeds)
+        if not proof.refused:
+            return proof
+        first = first or proof
+    return first or Proof((), 0, "", f"its inputs have more than {inputs.MAX_ELEMENTS} elements")
 
 
 def _listed(model: ir.Model, kept: Mapping[str, str]) -> list[OriginalNode]:
