@@ -63,7 +63,7 @@ def write(path: str | PathLike[str], model: OmFile) -> None:
 
 def is_archive(data: memoryview) -> bool:
     """Whether the bytes are those of a zip archive."""
-    return bytes(data[:4]) == b"PK\x03\x04"
+    return bytes(data[:2]) == b"PK"
 
 
 def read(path: Path, data: memoryview) -> OmFile:
@@ -77,7 +77,7 @@ def read(path: Path, data: memoryview) -> OmFile:
                 raise broken("its manifest is too large")
             manifest = json.loads(archive.read(entries["manifest.json"]))
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
-        raise broken(f"the archive cannot be read: {error}"[:200]) from error
+        raise broken(f"it is a zip archive that cannot be read: {error}"[:200]) from error
     if not isinstance(manifest, dict) or manifest.get("om2_version") != VERSION or manifest.get("model_num") != "1":
         raise broken("its manifest does not describe one model of version 0", "It is no .om2, or a newer one.")
     if _RUNTIME + _HEADER not in entries:
