@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -254,13 +255,20 @@ def emit(job: Job, log: ConversionLog) -> Path:
     if options.export_compile_stat:
         files.write_text(path.with_name("fusion_result.json"), json.dumps(job.fusion.as_vendor_json(), indent=4) + "\n")
     files.write_text(log_path(options), log.text())
-    om.write(path, job.model, info, om.MemoryLayout.from_plan(job.memory, job.gear_plans))
+    layout = om.MemoryLayout.from_plan(job.memory, job.gear_plans)
+    if options.archive:
+        with tempfile.TemporaryDirectory() as scratch:
+            plain = Path(scratch) / "model.om"
+            om.write(plain, job.model, info, layout)
+            om.write_archive(path, om.read(plain))
+    else:
+        om.write(path, job.model, info, layout)
     return path
 
 
 def om_path(options: Options) -> Path:
-    """Where the `.om` goes."""
-    return options.output.with_name(options.output.name + ".om")
+    """Where the `.om` (or `.om2`) goes."""
+    return options.output.with_name(options.output.name + (".om2" if options.archive else ".om"))
 
 
 def count_nodes(graph: ir.Graph) -> int:

@@ -25,12 +25,15 @@ class ConversionCommand(click.Command):
     Their texts reach the function as the keyword ``atc_flags``: option name -> text, given ones only.
     """
 
+    #: Options that make no sense for this command.
+    left_out: frozenset[str] = frozenset()
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.context_settings = {**self.context_settings, "token_normalize_func": _normalized}
         self.epilog = EPILOG
         stated = {name for parameter in self.params for name in (parameter.name or "", *map(_plain, parameter.opts))}
-        self.passed = [name for name in table() if name not in OWN | stated]
+        self.passed = [name for name in table() if name not in OWN | self.left_out | stated]
         own_end = next((i for i, p in enumerate(self.params) if p.name == "as_json"), len(self.params))
         self.params[own_end:own_end] = [_option(name) for name in self.passed]
 
