@@ -231,6 +231,13 @@ def test_empty_inputs_are_compared_too(tmp_path: Path) -> None:
     assert fix(save(tmp_path / "m.onnx", [node], kinds, ["y"]), tmp_path / "f.onnx").accepted
 
 
+def test_a_broken_equation_ends_at_once(tmp_path: Path) -> None:
+    node = helper.make_node("Einsum", ["x"], ["y"], equation="u..ii ->...i", name="sum")
+    model = save(tmp_path / "m.onnx", [node], {"x": (TensorProto.FLOAT, (3, 5, 5))}, ["y"])
+    with pytest.raises(AscError, match="its equation has dots"):
+        fix(model, tmp_path / "f.onnx")
+
+
 def test_every_promised_rewrite_exists() -> None:
     by_definition = {name for name in REWRITTEN if onnx.defs.has(name) and _has_definition(name)}
     folded_or_earlier = {"MelWeightMatrix", "Optional", "Swish", "SwiGLU"}
