@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 
 from asc_devkit.atc import errors
 from asc_devkit.cli.main import cli
-from asc_devkit.errors import AscError
+from asc_devkit.errors import AscError, Problem
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "asc_devkit"
 CODE = re.compile(r"(?:ASC|E[A-Z]?|W)\d{4,5}")
@@ -89,21 +90,46 @@ def test_the_registry_holds_the_codes_users_meet_most() -> None:
 
 def test_entries_are_complete_and_unique() -> None:
     entries = errors.registry()
-    assert len(entries) == len(errors._data()["codes"])
+    texts = [(SOURCES / "atc" / "data" / name).read_text(encoding="utf-8") for name in errors.FILES]
+    assert len(entries) == sum(text.count('"code": "') for text in texts)
     for entry in entries.values():
         assert CODE.fullmatch(entry.code)
-        assert entry.seed_class in ("", "EE1xxx", "EE2xxx", "EE3xxx")
+        assert re.fullmatch(r"(EE[123]\d{3})?", entry.seed_class), entry.code
         assert entry.message and entry.cause and entry.solution and entry.source, entry.code
         assert entry.listed in ("code", "group")
         placeholders = set(re.findall(r"\{(\w+)\}", entry.message))
         assert placeholders <= set(entry.arguments), entry.code
 
 
+def test_every_code_of_the_vendor_has_a_seed_class_of_its_own() -> None:
+    entries = errors.registry().values()
+    classes = [entry.seed_class for entry in entries if entry.seed_class and entry.source != "asc-devkit"]
+    assert len(set(classes)) == len(classes)
+
+
+def test_all_122_codes_of_the_registry_of_ge_are_described_one_by_one() -> None:
+    """Counts by group as registered in the public GE sources of August 2026."""
+    codes = [entry.code for entry in errors.registry().values() if entry.source == errors.GE]
+    groups = Counter(code[:3] for code in codes)
+    assert (
+        groups == {"E10": 64, "E11": 23, "E12": 4, "E13": 21, "E14": 2, "E16": 4, "E19": 1, "W11": 3}
+        and len(codes) == 122
+    )
+    assert all(errors.registry()[code].listed == "code" for code in codes)
+
+
+def test_a_problem_is_shown_with_the_class_and_the_advice_of_its_code() -> None:
+    shown = errors.described(Problem("E10034", "x", seed_class="EE1001"))
+    assert shown["seed_class"] == "EE1034"
+    assert "--input_fp16_nodes" in shown["cause"] and shown["fix"]
+    assert errors.described(Problem("E10034", "x", "because", "do this"))["fix"] == "do this"
+
+
 def test_explain_prints_one_code_and_searches_by_words() -> None:
     runner = CliRunner()
     one = runner.invoke(cli, ["explain", "e10016"])
     assert one.exit_code == 0
-    assert one.output.startswith("E10016 (EE1xxx): Node [{opname}]")
+    assert one.output.startswith("E10016 (EE1016): Node [{opname}]")
     assert "Arguments: opname, parameter" in one.output
     found = runner.invoke(cli, ["explain", "caffe", "weight"])
     assert found.exit_code == 0

@@ -12,7 +12,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from asc_devkit import atc, npu, om
 from asc_devkit.atc.options import from_flags
+from asc_devkit.errors import AscError
 from asc_devkit.ge.desc import DESC, MEMBERS
+from asc_devkit.om import writer
+from asc_devkit.passes import editor
 from tests.cli.shell import onnx_cnn
 
 
@@ -153,3 +156,38 @@ def test_the_implementation_mode_is_stored_on_the_operators_it_applies_to(tmp_pa
     )
     (softmax,) = [op for op in om.read(result.om_path).model_def.graph[0].op if op.type == "SoftmaxV2"]
     assert softmax.attr["_op_impl_mode_enum"].i == 4
+
+
+@pytest.mark.provokes("EZ3002")
+def test_types_the_cube_lacks_are_refused_with_every_operator(tmp_path: Path) -> None:
+    model = onnx_cnn(tmp_path / "m.onnx", "x")
+    with pytest.raises(AscError) as refused:
+        _convert(model, input_shape="x:1,3,32,32", precision_mode="must_keep_origin_dtype")
+    (problem,) = refused.value.problems
+    assert problem.code == "EZ3002"
+    assert sorted(problem.nodes) == ["Conv2D conv_a", "Conv2D conv_b", "MatMulV2 gemm"]
+
+
+@pytest.mark.provokes("E13023")
+def test_a_partition_beyond_its_limit_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "MAX_PARTITION", 100)
+    with pytest.raises(AscError, match="E13023: Partition MODEL_DEF"):
+        _convert(onnx_cnn(tmp_path / "m.onnx", "x"), input_shape="x:1,3,32,32")
+    assert not (tmp_path / "m.om").exists()
+
+
+@pytest.mark.provokes("ASC1001")
+def test_rewrites_that_would_blow_up_the_constants_are_stopped(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+        helper.make_node("Mul", ["c", "s"], ["y"], name="scale"),
+    ]
+    weights = _rng_weights(w=(4, 3, 1, 1), s=(4, 1, 1))
+    model = _model(tmp_path / "m.onnx", nodes, {"x": [1, 3, 8, 8]}, ["y"], weights)
+    with pytest.MonkeyPatch.context() as patch:
+        for limit in ("CREATED_FACTOR", "CREATED_BYTES"):
+            patch.setattr(editor, limit, 0)
+        assert _convert(model).counts["optimised"] == 2  # the rewrite is dropped, the model stays as it was
+    assert _convert(model).counts["optimised"] == 1

@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from asc_devkit import check
+from asc_devkit.check.labels import load_labels
 from asc_devkit.errors import AscError
 from tests.cli.shell import asc
 from tests.models import REAL_MODELS
@@ -93,6 +94,7 @@ def test_errors_that_only_add_up_blame_no_layer(tmp_path: Path) -> None:
     assert all(r["own_error"] <= r["relative_euclidean"] + 1e-12 for r in rows)
 
 
+@pytest.mark.provokes("E16002")
 def test_a_model_that_cannot_be_converted_still_gets_a_report_with_every_reason(tmp_path: Path) -> None:
     model = next(m for m in REAL_MODELS.values() if m.has_contrib_ops)
     result = _run(model.path, tmp_path / "out", input_shape=model.input_shape)
@@ -136,12 +138,20 @@ def test_damaged_data_is_an_error_that_names_the_file(tmp_path: Path, content: b
     assert "x.npy" in raised.value.problems[0].what and "float32[4, 16]" in raised.value.problems[0].fix
 
 
+@pytest.mark.provokes("ASC5002")
 def test_pickles_are_never_loaded(tmp_path: Path) -> None:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "fc")]
     model = _save(tmp_path / "m.onnx", nodes, {"w": np.ones((16, 5))}, [4, 16], [4, 5])
     np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(AscError, match=r"x\.npy"):
         _run(model, tmp_path / "out", data=tmp_path / "x.npy")
+
+
+@pytest.mark.provokes("ASC5003")
+def test_labels_that_are_no_class_numbers_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("name,class\na.png,cat\n")
+    with pytest.raises(AscError, match=r"labels\.csv.*cat"):
+        load_labels(tmp_path / "labels.csv")
 
 
 def test_the_command_ends_with_the_codes_of_the_manual(tmp_path: Path) -> None:

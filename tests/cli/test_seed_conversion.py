@@ -151,6 +151,7 @@ def test_an_unknown_out_node_is_refused_with_the_nearest_name(tmp_path: Path) ->
     ],
     ids=["batch", "values", "whole shapes", "dynamic_shape"],
 )
+@pytest.mark.provokes("ASC4013")
 def test_gears_run_like_static_conversions_and_other_shapes_are_refused(
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:

@@ -11,7 +11,7 @@ from onnx import helper
 
 from asc_devkit.errors import AscError
 from asc_devkit.frontends.onnx import Loaded, load
-from asc_devkit.frontends.shapes import parse_input_shape
+from asc_devkit.frontends.shapes import parse_input_shape, parse_shape_range
 from tests.frontends.running import make, save
 from tests.models import REAL_MODELS, model_path
 
@@ -32,6 +32,7 @@ GOOD: list[tuple[str, dict[str, tuple[int, ...]]]] = [
     ("sr:", {"sr": ()}),
     ("serving_default_x:0:1,64;sr:0:", {"serving_default_x:0": (1, 64), "sr:0": ()}),
     ("a:-1,3", {"a": (-1, 3)}),
+    ("a:[1,3];b:(2)", {"a": (1, 3), "b": (2,)}),
     ("图像:1,3", {"图像": (1, 3)}),
 ]
 
@@ -52,7 +53,8 @@ BAD: list[tuple[str, list[str], str]] = [
     ("a:-2,3;b:0", ["E10011", "E10011"], "-2"),
     ("a:99999999999", ["E10011"], "99999999999"),
     ("a:1~8,3", ["E10055"], "range"),
-    ("a:[1,3]", ["E10002"], "brackets"),
+    ("a:[1,3~x]", ["E10048"], "neither a number nor a range"),
+    ("a:[1,8~3]", ["E10048"], "ends before it starts"),
     ("a:1x3x224x224", ["E10002"], "commas"),
     ("a：1，3", ["E10002"], "full-width"),
     ("a:" + "1," * 40 + "1", ["E10002"], "at most"),
@@ -60,12 +62,24 @@ BAD: list[tuple[str, list[str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected", "word"), BAD)
-def test_every_mistake_of_the_text_is_named_with_an_example(text: str, expected: list[str], word: str) -> None:
-    with pytest.raises(AscError) as caught:
-        parse_input_shape(text)
-    assert codes(caught.value) == expected
-    assert word in str(caught.value) and all(p.fix for p in caught.value.problems)
+@pytest.mark.provokes("E10002", "E10011", "E10048", "E10055")
+def test_every_mistake_of_the_text_is_named_with_an_example() -> None:
+    for text, expected, word in BAD:
+        with pytest.raises(AscError) as caught:
+            parse_input_shape(text)
+        assert codes(caught.value) == expected, text
+        assert word in str(caught.value) and all(p.fix for p in caught.value.problems), text
+
+
+def test_ranges_are_read_as_smallest_and_largest_size() -> None:
+    read = parse_shape_range("a:[1~8,3,-1];b:1~-1,16")
+    assert read == {"a": ((1, 8), (3, 3), (0, -1)), "b": ((1, -1), (16, 16))}
+
+
+@pytest.mark.parametrize("text", ["", "[1~8]", "a:[1~]", "a:[8~1]", "a:[x]"])
+def test_a_range_that_cannot_be_read_is_named(text: str) -> None:
+    with pytest.raises(AscError, match="E10048"):
+        parse_shape_range(text)
 
 
 # --- binding --------------------------------------------------------------------------------------------------------
@@ -101,6 +115,7 @@ def test_different_sizes_for_one_symbol_are_warned_about(tmp_path: Path) -> None
     assert any("'batch'" in w and "[4, 5]" in w for w in form.warnings)
 
 
+@pytest.mark.provokes("E10016", "E10017")
 def test_all_contradictions_are_listed_at_once(tmp_path: Path) -> None:
     with pytest.raises(AscError) as caught:
         two_inputs(tmp_path, input_shapes={"imag": (1, 3), "image": (1, 4), "mask": (1, 2, 3), "y": (1,)})

@@ -178,6 +178,7 @@ def test_a_misspelt_field_is_pointed_out() -> None:
     assert warnings == ["layer 'p': the field 'strid' is not known and has no effect; did you mean 'stride'?"]
 
 
+@pytest.mark.provokes("E11009")
 def test_all_unsupported_layer_types_are_named_at_once() -> None:
     text = inputs_text({"x": (1, 2, 6, 6)})
     text += 'layer { name: "a" type: "Python" bottom: "x" top: "a" }'
@@ -187,6 +188,7 @@ def test_all_unsupported_layer_types_are_named_at_once() -> None:
     assert "did you mean 'Convolution'" in misspelt
 
 
+@pytest.mark.provokes("E11029")
 def test_weights_that_are_missing_are_all_named() -> None:
     weights = _weights()
     weights["conv-1"] = weights.pop("conv1")
@@ -204,7 +206,7 @@ def test_weights_of_the_wrong_shape_are_refused_with_both_shapes() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", ["E11032", "no layer"]),
+        pytest.param("", ["E11032", "no layer"], marks=pytest.mark.provokes("E11032")),
         ("layer { name: 'a'", ["E11032", "ends inside"]),
         ("layer { name: 'a' type: 3 }", ["E11032", "line 1", "type"]),
         ("layer { name 'a' }", ["E11032", "colon"]),
@@ -212,7 +214,9 @@ def test_weights_of_the_wrong_shape_are_refused_with_both_shapes() -> None:
         ("layer { name: 'a' type: 'ReLU' } layers { type: RELU }", ["E11032", "both"]),
         ("layer { " * 200, ["E11032", "nested"]),
         ("input: 'x' layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'y' }", ["E10001", "--input_shape=\"x:"]),
-        (inputs_text({"x": (1, 0, 3, 3)}) + "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'y' }", ["E11027"]),
+        pytest.param(inputs_text({"x": (1, 0, 3, 3)}) + "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'y' }", ["E11027"],
+                     marks=pytest.mark.provokes("E11027")),
+        pytest.param("layer { name: 'r' type: 'ReLU' }", ["E11022", "no input"], marks=pytest.mark.provokes("E11022")),
         (inputs_text({"x": (1, 2)}) + "layer { name: 'r' type: 'ReLU' bottom: 'z' top: 'y' }", ["E14001", "'z'"]),
         (inputs_text({"x": (1, 2)}) + "layer { name: 'r' type: 'Concat' bottom: 'x' top: 'y' concat_param { axis: 9 } }",
          ["E14001", "axis 9"]),

@@ -178,6 +178,7 @@ def test_all_damaged_weights_are_listed_at_once(tmp_path: Path) -> None:
     assert "unknown element type 99" in text and "negative dimension" in text
 
 
+@pytest.mark.provokes("E10041")
 def test_a_weight_without_data_is_named(tmp_path: Path) -> None:
     model = make([ADD], {"x": X}, ["y"], 17, {"w": X})
     model.graph.initializer[0].ClearField("raw_data")

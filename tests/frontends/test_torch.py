@@ -307,6 +307,7 @@ def test_a_cut_archive_is_refused(size: int, program: Path, tmp_path: Path) -> N
         atc.compile(from_flags(flags))
 
 
+@pytest.mark.provokes("ASC1301")
 def test_without_pytorch_the_extra_is_named(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     flags = {"model": str(program), "framework": "5", "output": str(tmp_path / "m"), "soc_version": CHIP}

@@ -98,6 +98,7 @@ def test_a_second_dump_replaces_the_first(session: npu.Session, tmp_path: Path) 
     assert (tmp_path / "mine.npy").read_bytes() == b"not ours"
 
 
+@pytest.mark.provokes("ASC4004", "ASC4005")
 def test_a_failed_run_leaves_nothing(session: npu.Session, tmp_path: Path) -> None:
     with pytest.raises(AscError):
         session.run({"x": X[:, :3]}, dump=tmp_path / "d")

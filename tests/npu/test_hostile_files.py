@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from asc_devkit import npu, om
 from asc_devkit.errors import AscError
 from asc_devkit.npu.tensor_files import random_inputs
@@ -38,6 +40,7 @@ def _mutate(ops: list[Any], rnd: random.Random) -> None:
         del op.attr[rnd.choice(sorted(op.attr))]
 
 
+@pytest.mark.provokes("ASC4001")
 def test_mutated_graphs_never_end_in_a_traceback(real_om: Callable[..., Path], tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for key in ("gru_decoder", "ppocr_cls"):

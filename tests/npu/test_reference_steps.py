@@ -110,6 +110,7 @@ def test_a_copy_in_front_of_the_cut_keeps_the_name_the_next_piece_reads(tmp_path
     assert session.run({"x": x})["y"].tolist() == x.tolist()
 
 
+@pytest.mark.provokes("ASC4002")
 def test_operators_that_nobody_can_run_are_all_named(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Acme", ["x"], ["a"], "first", domain="com.acme"),

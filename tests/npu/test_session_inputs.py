@@ -87,6 +87,7 @@ def test_arrays_that_are_not_contiguous(session: npu.Session) -> None:
     assert values
 
 
+@pytest.mark.provokes("ASC4010", "ASC4011", "ASC4012")
 def test_everything_wrong_is_reported_at_once(session: npu.Session) -> None:
     with pytest.raises(AscError) as caught:
         session.run({"a": A[:1], "n": N.astype(np.int32), "typo": A})
@@ -104,6 +105,7 @@ def test_too_many_and_too_few_in_order(session: npu.Session) -> None:
         session.run([A, A, N, N])
 
 
+@pytest.mark.provokes("ASC4006")
 def test_unknown_value_names_are_listed(session: npu.Session) -> None:
     with pytest.raises(AscError, match="nope"):
         session.run_with_values({"a": A, "b": A, "n": N}, ["nope"])
@@ -117,6 +119,7 @@ def test_values_by_value_and_by_node_name(session: npu.Session) -> None:
     assert len({a.tobytes() for a in values.values()}) == 1
 
 
+@pytest.mark.provokes("ASC4007", "ASC4008")
 def test_wrong_arguments_of_load(tmp_path: Path) -> None:
     for bad in ({"threads": 0}, {"overflow": "wrap"}):
         with pytest.raises(AscError):
@@ -125,6 +128,7 @@ def test_wrong_arguments_of_load(tmp_path: Path) -> None:
         npu.load(tmp_path / "no.om")
 
 
+@pytest.mark.provokes("ASC4003")
 def test_a_run_time_failure_is_an_error_of_the_user(tmp_path: Path) -> None:
     node = helper.make_node("Gather", ["table", "i"], ["y"])
     table = np.eye(4, dtype=np.float32)

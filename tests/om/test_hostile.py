@@ -167,6 +167,7 @@ def test_strings_that_overlap_may_not_ask_for_more_than_the_file_has() -> None:
         attributes.inline(stored)
 
 
+@pytest.mark.provokes("E13001")
 def test_foreign_kinds_of_files_are_named(tmp_path: Path) -> None:
     path = tmp_path / "x.om"
     body = container.table_bytes([(20, 4), (21, 4)]) + b"12345678"

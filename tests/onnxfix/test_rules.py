@@ -164,6 +164,80 @@ def test_the_output_must_be_another_file(tmp_path: Path) -> None:
         fix(loop_model(tmp_path / "m.onnx", 2), tmp_path / "m.onnx")
 
 
+def test_open_axes_get_a_size_the_model_takes(tmp_path: Path) -> None:
+    """A spectrogram needs hundreds of samples; 16 and 64 are refused by its convolutions."""
+    result = fix(model_path("melspectrogram"), tmp_path / "f.onnx")
+    assert result.accepted and result.proof.runs == 3
+
+
+def test_inputs_too_large_to_compare_are_said(tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"], name="relu")
+    model = save(tmp_path / "m.onnx", [node], {"x": (TensorProto.FLOAT, (1 << 20, 1 << 20))}, ["y"])
+    result = fix(model, tmp_path / "f.onnx")
+    assert not result.accepted and not result.remaining and "more than" in result.proof.error
+
+
+def test_masks_hide_something_in_later_runs(tmp_path: Path) -> None:
+    """With masks of ones only, an Add and a Where would be the same."""
+    from asc_devkit.frontends.onnx import load
+    from asc_devkit.onnxfix.inputs import random_feeds
+
+    node = helper.make_node("Identity", ["attention_mask"], ["y"], name="same")
+    model = save(tmp_path / "m.onnx", [node], {"attention_mask": (TensorProto.INT64, (1, 8))}, ["y"])
+    feeds = random_feeds(load(model), 3, 0)
+    assert feeds is not None
+    assert [f["attention_mask"].tolist()[0] for f in feeds] == [[1] * 8, *[[1] * 6 + [0] * 2] * 2]
+
+
+def test_weights_of_the_original_are_never_overwritten(tmp_path: Path) -> None:
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="mm")
+    path = save(
+        tmp_path / "m.onnx", [node], {"x": (TensorProto.FLOAT, (2, 64))}, ["y"], w=np.ones((64, 64), np.float32)
+    )
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="f.onnx.data", size_threshold=0)
+    before = (tmp_path / "f.onnx.data").read_bytes()
+    for name in ("f.onnx", "f.onnx.data"):
+        with pytest.raises(AscError, match="weights would replace"):
+            fix(path, tmp_path / name)
+    assert (tmp_path / "f.onnx.data").read_bytes() == before
+
+
+def test_operators_that_do_not_exist_are_listed(tmp_path: Path) -> None:
+    """Exporters put operators of their own in ONNX's domain too."""
+    node = helper.make_node("DeformConvV9", ["x"], ["y"], name="dcn")
+    model = save(tmp_path / "m.onnx", [node], {"x": (TensorProto.FLOAT, (2, 4))}, ["y"])
+    result = fix(model, tmp_path / "f.onnx")
+    assert [(r.op_type, r.reason) for r in result.remaining] == [("DeformConvV9", "ONNX has no operator of that name")]
+    assert "does not run here" in result.proof.error and not result.accepted
+
+
+def test_declared_shapes_of_outputs_stay(tmp_path: Path) -> None:
+    """Shape inference ends at an unknown operator; the file still passes ONNX's checker."""
+    node = helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[1.0], scale=[2.0], name="scale")
+    path = save(tmp_path / "m.onnx", [node], {"x": (TensorProto.FLOAT, ("N", 4))}, ["y"])
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ("N", 4)))
+    onnx.save(model, path)
+    fix(path, tmp_path / "f.onnx")
+    onnx.checker.check_model(str(tmp_path / "f.onnx"), full_check=True)
+    dims = onnx.load(tmp_path / "f.onnx").graph.output[0].type.tensor_type.shape.dim
+    assert [d.dim_param or d.dim_value for d in dims] == ["N", 4]
+
+
+def test_empty_inputs_are_compared_too(tmp_path: Path) -> None:
+    node = helper.make_node("Concat", ["past", "x"], ["y"], axis=1, name="join")
+    kinds = {"past": (TensorProto.FLOAT, (1, 0, 4)), "x": (TensorProto.FLOAT, (1, 3, 4))}
+    assert fix(save(tmp_path / "m.onnx", [node], kinds, ["y"]), tmp_path / "f.onnx").accepted
+
+
+def test_a_broken_equation_ends_at_once(tmp_path: Path) -> None:
+    node = helper.make_node("Einsum", ["x"], ["y"], equation="u..ii ->...i", name="sum")
+    model = save(tmp_path / "m.onnx", [node], {"x": (TensorProto.FLOAT, (3, 5, 5))}, ["y"])
+    with pytest.raises(AscError, match="its equation has dots"):
+        fix(model, tmp_path / "f.onnx")
+
+
 def test_every_promised_rewrite_exists() -> None:
     by_definition = {name for name in REWRITTEN if onnx.defs.has(name) and _has_definition(name)}
     folded_or_earlier = {"MelWeightMatrix", "Optional", "Swish", "SwiGLU"}
@@ -212,6 +286,7 @@ def test_op_list_has_every_operator_of_onnx() -> None:
     assert "LayerNormalization" in result.output and "Conv " not in result.output
 
 
+@pytest.mark.provokes("ASC2014")
 def test_op_show_and_its_suggestion() -> None:
     code, result = invoke("op", "show", "layernormalization")
     assert code == 0 and "opset 17-18" in result.output

@@ -168,6 +168,7 @@ def test_training_forms_are_refused_by_name() -> None:
     assert row.op_type == "BatchNormalization" and "training" in row.reason
 
 
+@pytest.mark.provokes("ASC2001")
 def test_unknown_ge_operators_are_reported_all_at_once() -> None:
     model = model_of("(float[4] x) => (y) { a = Relu (x) b = Abs (a) y = Neg (b) }")
     compiled = ops.convert.to_ge(model, False).model
@@ -178,6 +179,7 @@ def test_unknown_ge_operators_are_reported_all_at_once() -> None:
     assert [p.nodes for p in caught.value.problems] == [("n0",), ("n1",)]
 
 
+@pytest.mark.provokes("E14001")
 def test_malformed_nodes_are_named_all_at_once() -> None:
     model = model_of("(float[1,3,9,9] x, float[6,3,3,3] w) => (y, z) { y = Conv (x, w) z = Transpose (x) }")
     conv, transpose = model.graph

@@ -320,3 +320,16 @@ def test_damaged_shape_computations_and_frames_are_findings_not_crashes() -> Non
             infer(model(nodes, weights))
         except AscError as error:
             assert error.problems[0].nodes
+
+
+@pytest.mark.provokes("E13014")
+def test_bodies_nested_without_end_are_refused() -> None:
+    flag, x = ir.Value(name="flag"), ir.Value(name="x")
+    flag.dtype, flag.shape, x.dtype, x.shape = ir.DataType.BOOL, ir.Shape(()), ir.DataType.FLOAT, ir.Shape((2,))
+    node = ir.Node("", "Identity", [x])
+    for level in range(40):
+        body = ir.Graph([], node.outputs, nodes=[node], name=f"body{level}")
+        node = ir.Node("", "If", [flag], [ir.AttrGraph("then_branch", body)])
+    model = ir.Model(ir.Graph([flag, x], node.outputs, nodes=[node], opset_imports={"": 23}), ir_version=10)
+    with pytest.raises(AscError, match="nested too deeply"):
+        infer(model)

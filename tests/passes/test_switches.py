@@ -61,23 +61,24 @@ def test_a_pass_only_the_vendor_has_is_no_typo() -> None:
     assert "no counterpart" in warning
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("GeluFusionPass", "E10001"),
-        ("GeluFusionPass:maybe", "E10001"),
-        ('{"Switch": ', "E10032"),
-        ('{"Fusion": {}}', "E10032"),
-        ('{"Switch": {"Graph": {"ALL": "off"}}}', "E10032"),
-        ('{"Switch": {"GraphFusion": {"ALL": 0}}}', "E10032"),
-        ("[" * 100000, "E10001"),
-        ("{" * 100000, "E10032"),
-    ],
-)
-def test_bad_files_are_refused(tmp_path: Path, text: str, code: str) -> None:
-    with pytest.raises(AscError) as caught:
-        Switches.load(write(tmp_path / "f", text))
-    assert {p.code for p in caught.value.problems} == {code}
+BAD = [
+    ("GeluFusionPass", "E10001"),
+    ("GeluFusionPass:maybe", "E10001"),
+    ('{"Switch": ', "E10032"),
+    ('{"Fusion": {}}', "E10032"),
+    ('{"Switch": {"Graph": {"ALL": "off"}}}', "E10032"),
+    ('{"Switch": {"GraphFusion": {"ALL": 0}}}', "E10032"),
+    ("[" * 100000, "E10001"),
+    ("{" * 100000, "E10032"),
+]
+
+
+@pytest.mark.provokes("E10001", "E10032")
+def test_bad_files_are_refused(tmp_path: Path) -> None:
+    for text, code in BAD:
+        with pytest.raises(AscError) as caught:
+            Switches.load(write(tmp_path / "f", text))
+        assert {p.code for p in caught.value.problems} == {code}, text[:50]
 
 
 def test_all_bad_lines_are_named_at_once(tmp_path: Path) -> None:

@@ -135,6 +135,7 @@ def test_live_blocks_never_overlap(rows: list[tuple[int, list[int]]]) -> None:
     assert made.feature_bytes >= max(made.live)
 
 
+@pytest.mark.provokes("ASC3001")
 def test_what_does_not_fit_is_refused_with_the_tensors_to_blame() -> None:
     made = memory.plan(_chain([[8], [40 << 30], [8]]), CHIP)
     with pytest.raises(AscError) as refused:

@@ -139,6 +139,7 @@ def test_plain_layouts_are_left_as_they_are(fmt: str, tmp_path: Path) -> None:
     assert np.array_equal(ref.array(), plain) and ref.facts["format"] == fmt
 
 
+@pytest.mark.provokes("ASC5102")
 def test_a_torn_file_is_named_with_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / NAME
     write(path, "conv1", [DumpTensor(np.ones((64, 64), np.float16), 2)])
@@ -163,6 +164,7 @@ def test_a_folder_of_dumps_is_read_and_torn_ones_are_listed(tmp_path: Path) -> N
     assert [p.code for p in found.problems] == ["ASC5102"]
 
 
+@pytest.mark.provokes("ASC5106")
 def test_an_unknown_type_is_refused_by_its_number(tmp_path: Path) -> None:
     from asc_devkit.ge.proto import dump_data_pb2
 

@@ -110,6 +110,7 @@ def test_bandwidths_stay_below_what_the_chip_can_move(convert: Convert, tmp_path
             assert (read + write) * blocks <= figures.memory_gbps
 
 
+@pytest.mark.provokes("ASC6016")
 def test_collecting_from_python_leaves_a_tree_and_one_collection_at_a_time(convert: Convert, tmp_path: Path) -> None:
     from asc_devkit.errors import AscError
 

@@ -132,6 +132,7 @@ def test_a_failing_program_is_reported_and_its_profile_kept(convert: Convert, pl
     assert trees.rows(trees.only(place / "prof"), "op_summary")
 
 
+@pytest.mark.provokes("ASC6017")
 def test_a_program_without_a_device_is_told_what_is_missing(place: Path) -> None:
     (place / "app.py").write_text("print(1)")
     done = run("--output=prof", "app.py", cwd=place)
@@ -186,6 +187,7 @@ def test_collected_trees_are_queried_parsed_and_exported_again(
     assert json.loads((tree / "analyze/communication.json").read_text()) == {"step": {"p2p": {}, "collective": {}}}
 
 
+@pytest.mark.provokes("ASC6014")
 def test_reports_switch_parts_of_the_timeline(convert: Convert, place: Path) -> None:
     assert run("--output=prof", "app.py", str(convert("minilm", "Ascend910B1")), "1", cwd=place).returncode == 0
     tree = trees.only(place / "prof")
@@ -229,12 +231,14 @@ def test_mistakes_are_explained(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.provokes("ASC6010", "ASC6011")
 def test_all_mistakes_are_listed_at_once() -> None:
     with pytest.raises(AscError) as caught:
         options.parse(["--outptu=x", "--aic-freq=101", "--type=xml", "a.py"])
     assert len(caught.value.problems) == 3
 
 
+@pytest.mark.provokes("ASC6002")
 def test_raw_data_of_the_vendors_tool_are_refused_in_a_sentence(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,19 +18,13 @@ def parse(argv: Sequence[str]) -> dict[str, str]:
     flags: dict[str, str] = {}
     problems: list[Problem] = []
     queue = list(argv)
+    last = ""
     while queue:
         word = queue.pop(0)
+        if word == "--" and not queue:  # ends the options for getopt
+            break
         if not word.startswith("-") or word in ("-", "--"):
-            problems.append(
-                Problem(
-                    "E10054",
-                    f"Non-option parameter: {word}",
-                    cause="The word belongs to no option; a value with blanks or semicolons needs quotes.",
-                    fix='Write options as --name=value, with quotes around values like "a:1,3;b:2".',
-                    nodes=(word,),
-                    seed_class="EE1001",
-                )
-            )
+            problems.append(_stray(word, last, flags.get(last)))
             continue
         spelled, eq, value = word.lstrip("-").partition("=")
         name = spelled.replace("-", "_")
@@ -45,6 +39,7 @@ def parse(argv: Sequence[str]) -> dict[str, str]:
             name = matches[0]
         if specs[name].kind == "flag":
             flags[name] = value or "true"
+            last = name
             continue
         if not eq:
             if not queue or queue[0].startswith("--"):
@@ -60,10 +55,22 @@ def parse(argv: Sequence[str]) -> dict[str, str]:
                 )
                 continue
             value = queue.pop(0)
-        flags[name] = value
+        flags[name], last = value, name
     if problems:
         raise AscError(problems)
     return flags
+
+
+def _stray(word: str, last: str, value: str | None) -> Problem:
+    """A word that belongs to no option; ``last`` is the option before it."""
+    if last and not value:
+        fix = f"Remove the blank after the equals sign: --{last}={word}"
+    elif last:
+        fix = f'If it belongs to --{last}, put quotes around the whole value: --{last}="{value} {word}"'
+    else:
+        fix = 'Write options as --name=value, with quotes around values like "a:1,3;b:2".'
+    cause = "The word belongs to no option; a value with blanks or semicolons needs quotes."
+    return Problem("E10054", f"Non-option parameter: {word}", cause, fix, (word,), "EE1001")
 
 
 def _unknown(spelled: str, name: str, matches: list[str], names: list[str]) -> Problem:

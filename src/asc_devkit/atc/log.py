@@ -21,9 +21,10 @@ class ConversionLog:
     timings_s: dict[str, float] = field(default_factory=dict)
     stage: str = "start"
 
-    def add(self, level: str, text: str) -> None:
+    def add(self, level: str, text: str, *, quiet: bool = False) -> None:
+        """Keep a line; ``quiet`` keeps it from the terminal, where it is shown in another form."""
         self.lines.append((level, self.stage, text))
-        if self.echo is not None and LEVELS.index(level) >= LEVELS.index(self.level):
+        if not quiet and self.echo is not None and LEVELS.index(level) >= LEVELS.index(self.level):
             print(f"[{level.upper()}] {self.stage}: {text}", file=self.echo)
 
     def debug(self, text: str) -> None:

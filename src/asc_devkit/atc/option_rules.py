@@ -81,7 +81,8 @@ def _only(rule: Mapping[str, Any], context: _Context) -> Iterable[Problem]:
 
 
 def _forbids(rule: Mapping[str, Any], context: _Context) -> Iterable[Problem]:
-    for name in rule["options"]:
+    foreign = [spec.name for spec in context.specs.values() if spec.origin != "vendor" and spec.name != "strict"]
+    for name in rule["options"] if rule["options"] != "beyond the vendor" else foreign:
         if context.flags.get(name):
             yield _problem(rule, _invalid(name, context.flags[name], rule["reason"]), [name])
 
@@ -112,7 +113,11 @@ def _value(spec: OptionSpec, value: str) -> Iterable[Problem]:
     """What is wrong with one value; an empty value counts as not given."""
     if not value:
         return
-    if spec.kind == "enum" and value not in spec.values:
+    if glued := re.search(r"(--[a-z_]{3,})=", value):
+        what = f"[{glued[1]}] stands inside the value of [--{spec.name}]: {value[:_SHOWN]}"
+        cause, fix = "A blank or a quotation mark is missing before it.", f"Write a blank before {glued[1]}."
+        yield Problem("E10054", what, cause, fix, (f"--{spec.name}", glued[1]), "EE1001")
+    elif spec.kind == "enum" and value not in spec.values:
         reason = f"it must be one of {', '.join(spec.values)}"
         fix = nearest(value, list(spec.values)) or f"Use one of {', '.join(spec.values)}."
         yield bad_value(spec.name, value, reason, fix, spec.code or "E10001")

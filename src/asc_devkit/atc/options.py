@@ -97,6 +97,7 @@ class Options:
     check_report: Path = Path("check_result.json")
     host_ops: bool = False
     strict: bool = False
+    archive: bool = False
     allow_empty: bool = False
     command_line: str = ""
     recorded: Mapping[str, str] = field(default_factory=dict)
@@ -152,7 +153,7 @@ def from_flags(flags: Mapping[str, str], command_line: str = "") -> Options:
 
     return Options(
         model=Path(flags["model"]),
-        output=Path(flags["output"].removesuffix(".om")),
+        output=Path(flags["output"].removesuffix(".om2").removesuffix(".om")),
         soc_version=flags["soc_version"],
         framework=flags["framework"],
         input_format=flags.get("input_format") or ("NHWC" if flags["framework"] == "3" else "NCHW"),
@@ -194,6 +195,7 @@ def from_flags(flags: Mapping[str, str], command_line: str = "") -> Options:
         check_report=Path(text("check_report")),
         host_ops=switch("host_ops"),
         strict=switch("strict"),
+        archive=flags.get("mode") == "7",
         command_line=command_line,
         recorded={k: v for k, v in flags.items() if v and specs[k].effect != "implemented"},
     )

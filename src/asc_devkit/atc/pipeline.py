@@ -11,7 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from asc_devkit.atc import gears, stages
+from asc_devkit.atc import failure, gears, stages, strict
 from asc_devkit.atc.log import ConversionLog
 from asc_devkit.atc.options import Options, notes
 from asc_devkit.errors import AscError
@@ -94,7 +94,8 @@ def compile(
     """Convert ``options.model`` and write ``options.output`` + ``.om`` with its log and fusion_result.json.
 
     ``on_stage`` is called with each stage's name as it starts; log lines at ``options.log`` or above go to ``echo``.
-    Raises ``AscError`` with all problems of the stage that failed; then no ``.om`` is written or changed.
+    Raises ``AscError`` with all problems of the stage that failed; then no ``.om`` is written or changed, but the log is
+    (and check_result.json, when operators are to blame).
     """
     log = ConversionLog(options.log, echo)
     plugins.load_from_environment()
@@ -105,7 +106,7 @@ def compile(
     try:
         return _run(options, log, on_stage or (lambda stage: None))
     except AscError as error:
-        stages.write_failure(options, log, error)
+        failure.record(options, log, error)
         raise
 
 
@@ -123,6 +124,8 @@ def _run(options: Options, log: ConversionLog, on_stage: Callable[[str], None]) 
     with log.timed("parse"):
         if wanted is not None:
             log.info(f"{len(variants)} gears, the log describes gear {main}\n{wanted.text}")
+        if options.strict:
+            strict.check(source)
         jobs += [stages.parse(variant, one, source) for variant, one in zip(variants, logs, strict=True)]
     for stage, work in (("optimise", stages.optimise), ("select", stages.select), ("allocate", stages.allocate)):
         on_stage(stage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ import onnx_ir as ir
 
 from asc_devkit import files, ops, passes, soc
 from asc_devkit.atc import requests
+from asc_devkit.atc.failure import log_path
 from asc_devkit.atc.log import ConversionLog
 from asc_devkit.atc.options import Options
 from asc_devkit.atc.select import formats, groups, implmode, overrides, precision
@@ -59,11 +61,12 @@ def parse(options: Options, log: ConversionLog, source: Source | None = None) ->
     resolution = soc.resolve(options.soc_version)
     for warning in resolution.warnings:
         log.warning(warning)
-    if options.input_shape_range:
-        raise AscError(_ranges(options.input_shape_range))
-    from asc_devkit.frontends.shapes import parse_input_shape
+    from asc_devkit.frontends.shapes import parse_input_shape, parse_shape_range, ranges_unsupported
     from asc_devkit.ops.infer import infer
 
+    if options.input_shape_range:
+        parse_shape_range(options.input_shape_range)
+        raise AscError(ranges_unsupported("input_shape_range", options.input_shape_range))
     loaded = (source or open_source(options)).load(
         input_shapes=parse_input_shape(options.input_shape, options.allow_empty) if options.input_shape else None,
         out_nodes=options.out_nodes.split(";") if options.out_nodes else None,
@@ -251,14 +254,21 @@ def emit(job: Job, log: ConversionLog) -> Path:
         _dump_operators(job, options.debug_dir)
     if options.export_compile_stat:
         files.write_text(path.with_name("fusion_result.json"), json.dumps(job.fusion.as_vendor_json(), indent=4) + "\n")
-    files.write_text(path.with_name(f"{options.output.name}_conversion.log"), log.text())
-    om.write(path, job.model, info, om.MemoryLayout.from_plan(job.memory, job.gear_plans))
+    files.write_text(log_path(options), log.text())
+    layout = om.MemoryLayout.from_plan(job.memory, job.gear_plans)
+    if options.archive:
+        with tempfile.TemporaryDirectory() as scratch:
+            plain = Path(scratch) / "model.om"
+            om.write(plain, job.model, info, layout)
+            om.write_archive(path, om.read(plain))
+    else:
+        om.write(path, job.model, info, layout)
     return path
 
 
 def om_path(options: Options) -> Path:
-    """Where the `.om` goes."""
-    return options.output.with_name(options.output.name + ".om")
+    """Where the `.om` (or `.om2`) goes."""
+    return options.output.with_name(options.output.name + (".om2" if options.archive else ".om"))
 
 
 def count_nodes(graph: ir.Graph) -> int:
@@ -268,35 +278,6 @@ def count_nodes(graph: ir.Graph) -> int:
         members = node.attributes.get(MEMBERS)
         total += count_nodes(members.as_graph()) if members is not None else 1
     return total
-
-
-def write_failure(options: Options, log: ConversionLog, error: AscError) -> None:
-    """Write check_result.json (the vendor's layout) when operators are to blame, as the pre-check report does."""
-    rows = [
-        {
-            "name": node.rsplit(" (", 1)[0],
-            "type": node.rsplit(" (", 1)[1].rstrip(")") if " (" in node else "",
-            "result": "failed",
-            "cause": [{"code": problem.code, "message": problem.what}],
-        }
-        for problem in error.problems
-        if problem.seed_class.startswith("EE2") or problem.code == "E11009"
-        for node in problem.nodes
-    ]
-    if rows:
-        report = {"op": rows, "result": "failed"}
-        files.write_text(options.check_report, json.dumps(report, indent=4) + "\n")
-
-
-def _ranges(text: str) -> Problem:
-    return Problem(
-        "E10055",
-        f"--input_shape_range={text[:200]} cannot be compiled: every axis of a model has one size, or one per gear.",
-        cause="Shape ranges need kernels that are compiled for any size.",
-        fix='Give the sizes you need as gears: --input_shape="x:-1,3,224,224" --dynamic_batch_size="1,4,8".',
-        nodes=("--input_shape_range",),
-        seed_class="EE1055",
-    )
 
 
 def _dynamic(inputs: list[ir.Value]) -> Problem:
@@ -355,11 +336,11 @@ def _unsupported(rows: list[Any], opset: int) -> list[Problem]:
 def check_output(options: Options) -> None:
     """Refuse an ``--output`` that cannot be written before any work is done; creates nothing."""
     if options.output.name in ("", ".."):
-        raise AscError(_no_output(str(options.output), "it names a folder"))
+        raise AscError(_no_output(str(options.output), "it names a folder", "E10022"))
     path = om_path(options)
     try:
         if path.is_dir():
-            raise AscError(_no_output(str(options.output), f"{path} is a folder"))
+            raise AscError(_no_output(str(options.output), f"{path} is a folder", "E10022"))
         folder = next(p for p in path.absolute().parents if p.exists())
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             raise AscError(_no_output(str(options.output), f"{folder} is no folder that can be written"))
@@ -367,9 +348,9 @@ def check_output(options: Options) -> None:
         raise files.CannotWrite(path, error) from error
 
 
-def _no_output(output: str, reason: str) -> Problem:
+def _no_output(output: str, reason: str, code: str = "E10001") -> Problem:
     return Problem(
-        "E10001",
+        code,
         f"Value [{output}] for parameter [output] is invalid. Reason: {reason}.",
         cause="The .om is written as a file of this name plus .om.",
         fix="Give --output the path of a file in a folder that can be written.",

@@ -34,6 +34,9 @@ def command(report: dict[str, Any], *extra: str) -> str:
         words.append("--host-ops")
     if options["precision_mode"] != "force_fp16" and "--precision-mode" not in extra:
         words += ["--precision-mode", options["precision_mode"]]
+    for name, value in options.get("atc", {}).items():
+        if not (name == "precision_mode_v2" and "--precision-mode" in words + list(extra)):
+            words.append(f"--{name.replace('_', '-')}={value}")
     return shlex.join(words + list(extra))
 
 

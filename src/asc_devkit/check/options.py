@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
 @dataclass(frozen=True)
 class CheckOptions:
     """``model`` None means the embedded example. ``threshold`` is the least cosine of every output (fp16 default 0.999,
-    the usual acceptance line of model conversion). ``samples`` bounds how many inputs are run."""
+    the usual acceptance line of model conversion). ``samples`` bounds how many inputs are run.
+    ``atc_flags``: further options of the conversion, ATC's name -> text."""
 
     model: Path | None
     output: Path = Path("asc_out")
@@ -24,3 +26,4 @@ class CheckOptions:
     samples: int = 512
     seed: int = 0
     threads: int = 0
+    atc_flags: Mapping[str, str] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from asc_devkit import __version__, atc, files, npu, om, perf, soc
 from asc_devkit.atc.describe import describe
 from asc_devkit.atc.options import from_flags
-from asc_devkit.check import accuracy, verdict
+from asc_devkit.check import accuracy, gears, verdict
 from asc_devkit.check import data as samples_module
 from asc_devkit.check.labels import load_labels
 from asc_devkit.check.options import CheckOptions
@@ -23,6 +23,8 @@ from asc_devkit.check.reference import Reference
 from asc_devkit.check.result import SCHEMA, CheckResult
 from asc_devkit.errors import AscError, Problem
 from asc_devkit.ge.desc import ENGINE, Engine
+from asc_devkit.npu.geared import GearedSession
+from asc_devkit.om import mbatch
 
 Progress = Callable[[str, float], None]
 _LIBRARIES: Final = ("numpy", "onnx", "onnx-ir", "onnxruntime", "protobuf")
@@ -44,7 +46,7 @@ def run(options: CheckOptions, progress: Progress | None = None) -> CheckResult:
     resolution = soc.resolve(options.soc)
     request = _request(options)
     labels = load_labels(options.labels) if options.labels else None
-    report = _frame(options, resolution)
+    report = _frame(options, request, resolution)
     result = CheckResult(report, 0)
     tell("convert", 0.0)
     try:
@@ -61,7 +63,7 @@ def run(options: CheckOptions, progress: Progress | None = None) -> CheckResult:
     return result
 
 
-def _frame(options: CheckOptions, resolution: soc.Resolution) -> dict[str, Any]:
+def _frame(options: CheckOptions, request: atc.Options, resolution: soc.Resolution) -> dict[str, Any]:
     chip = resolution.soc
     model = options.model
     return {
@@ -81,10 +83,11 @@ def _frame(options: CheckOptions, resolution: soc.Resolution) -> dict[str, Any]:
             "memory_bytes": chip.memory_bytes,
         },
         "options": {
-            "precision_mode": options.precision_mode,
+            "precision_mode": request.precision_mode,
             "input_shape": options.input_shape,
             "threshold": options.threshold,
             "host_ops": options.host_ops,
+            "atc": dict(options.atc_flags),
         },
         "problems": [],
         "environment": {
@@ -117,10 +120,13 @@ def _request(options: CheckOptions) -> atc.Options:
         "input_shape": options.input_shape,
         "insert_op_conf": str(options.insert_op_conf or ""),
         "precision_mode": options.precision_mode,
-        "host_ops": "true" if options.host_ops else "false",
+        "host_ops": "true" if options.host_ops else "",
         "check_report": str(options.output / "check_result.json"),
     }
-    return from_flags({k: v for k, v in flags.items() if v}, command_line=f"asc check {options.model}")
+    if options.atc_flags.get("precision_mode_v2"):
+        del flags["precision_mode"]  # the other name of the same choice
+    wanted = {**flags, **options.atc_flags}
+    return from_flags({k: v for k, v in wanted.items() if v}, command_line=f"asc check {options.model}")
 
 
 def _after_conversion(
@@ -133,11 +139,13 @@ def _after_conversion(
 ) -> None:
     result.om = converted.om_path
     report["conversion"] = _conversion(converted)
-    compiled = om.read(converted.om_path).to_ir()
+    model = om.read(converted.om_path).to_ir()
     tell("estimate", 0.1)
-    report["performance"] = _performance(compiled, converted.soc)
+    report["performance"] = _performance(model, converted.soc)
     report["memory"] = _memory(converted)
     tell("run", 0.2)
+    largest = mbatch.largest(model)
+    compiled = model if largest is None else largest[1]
     pictures = Pictures(compiled.graph, converted.inputs)
     inputs = pictures.specs(samples_module.specs(converted.inputs))
     report["model"]["inputs"] = [{"name": i.name, "dtype": i.dtype.name, "shape": list(i.shape)} for i in inputs]
@@ -146,17 +154,21 @@ def _after_conversion(
     else:
         samples = samples_module.random_samples(inputs, options.seed)
     assert options.model is not None
-    session = npu.load(converted.om_path, threads=options.threads or None)
+    loaded = npu.load(converted.om_path, threads=options.threads or None)
+    session = loaded.session(loaded.largest) if isinstance(loaded, GearedSession) else loaded
+    reference = Reference(options.model, options.threads, pictures.prepare)
     try:
         report["accuracy"] = accuracy.measure(
             session,
             compiled.graph,
-            Reference(options.model, options.threads, pictures.prepare),
+            reference,
             samples,
             labels,
             options.threshold,
             lambda stage, share: tell(stage, 0.3 + 0.6 * share),
         )
+        if isinstance(loaded, GearedSession):
+            gears.measure(report["accuracy"], loaded, reference, inputs, options)
     except AscError:
         raise
     except RuntimeError as error:  # ONNX Runtime refuses the original model or these inputs
@@ -168,7 +180,8 @@ def _after_conversion(
 
 
 def _conversion(converted: atc.Result) -> dict[str, Any]:
-    nodes = list(converted.model.graph)
+    gear = mbatch.largest(converted.model)
+    nodes = list(converted.model.graph if gear is None else gear[1].graph)
     return {
         "om": str(converted.om_path),
         "om_bytes": converted.om_path.stat().st_size,

@@ -29,7 +29,7 @@ def run(words: list[str]) -> int:
     click.echo("ATC start working now, please wait for a moment.")
     flags = command_line.parse(words)
     mode = flags.get("mode", "0")
-    if mode != "0":
+    if mode not in ("0", "7"):
         return _other_mode(mode, flags)
     from asc_devkit.cli.convert import run_conversion
 

@@ -10,12 +10,24 @@ from pathlib import Path
 
 import click
 
+from asc_devkit.cli.atc_options import ConversionCommand
+
 PATH = click.Path(path_type=Path)
 
 
-@click.command(context_settings={"token_normalize_func": lambda word: word.replace("_", "-")})
+class _Check(ConversionCommand):
+    """Outputs and inputs stay those of the original model, which the compiled one is compared with."""
+
+    left_out = frozenset(
+        {"framework", "weight", "out_nodes", "input_fp16_nodes", "input_fp16_nchw", "auto_keep_dtype", "log"}
+    )
+
+
+@click.command(cls=_Check)
 @click.argument("model", type=PATH, required=False)
-@click.option("--soc", default="Ascend310P3", show_default=True, help="Chip (see `asc soc list`).")
+@click.option(
+    "--soc", "--soc-version", "soc", default="Ascend310P3", show_default=True, help="Chip (see `asc soc list`)."
+)
 @click.option("--input-shape", default="", help='Fixes dynamic axes: "images:1,3,640,640;mask:1,64".')
 @click.option("--insert-op-conf", type=PATH, help="AIPP configuration: the data are then uint8 pictures.")
 @click.option("--data", type=PATH, help="Inputs: .npy/.npz file, or a folder of them [default: random values].")
@@ -25,7 +37,6 @@ PATH = click.Path(path_type=Path)
 @click.option("-o", "--output", type=PATH, default=Path("asc_out"), show_default=True, help="Folder for the reports.")
 @click.option("--precision-mode", default="force_fp16", show_default=True, help="See `atc --help`.")
 @click.option("--threshold", type=click.FloatRange(-1, 1), default=0.999, show_default=True, help="Least cosine.")
-@click.option("--host-ops", is_flag=True, help="Leave operators CANN lacks to the host instead of refusing.")
 @click.option("--samples", type=click.IntRange(1), default=512, show_default=True, help="Most inputs to run.")
 @click.option("--threads", type=click.IntRange(0), default=0, show_default=True, help="CPU threads; 0 means all.")
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead of the summary.")
@@ -39,10 +50,10 @@ def check(
     output: Path,
     precision_mode: str,
     threshold: float,
-    host_ops: bool,
     samples: int,
     threads: int,
     as_json: bool,
+    atc_flags: dict[str, str],
 ) -> int:
     """Convert MODEL (ONNX), compare it with the original layer by layer, predict time and memory, say what to do next.
 
@@ -61,9 +72,10 @@ def check(
         data=data,
         labels=labels,
         threshold=threshold,
-        host_ops=host_ops,
+        host_ops=atc_flags.pop("host_ops", "false") == "true",
         samples=samples,
         threads=threads,
+        atc_flags=atc_flags,
     )
     with _progress() as tell:
         result = checks.run(options, tell)

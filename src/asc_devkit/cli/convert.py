@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from asc_devkit.cli.atc_options import ConversionCommand, merged
+
 if TYPE_CHECKING:
     from asc_devkit.atc import Options, Result
 
 
-@click.command()
+@click.command(cls=ConversionCommand)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--weight", type=click.Path(), help="The .caffemodel of a Caffe net (MODEL is its .prototxt).")
-@click.option("--soc", "soc_version", default="Ascend310P3", show_default=True, help="Chip (see `asc soc list`).")
+@click.option(
+    "--soc", "--soc-version", "soc_version", default="Ascend310P3", show_default=True, help="Chip (see `asc soc list`)."
+)
 @click.option("-o", "--output", type=click.Path(), help="Path of the .om, or a folder for it [default: beside MODEL].")
 @click.option("--input-shape", default="", help='Fixes dynamic axes: "images:1,3,640,640;mask:1,64".')
 @click.option("--insert-op-conf", default="", help="AIPP configuration file (docs/aipp.md).")
-@click.option("--precision-mode", default="force_fp16", show_default=True, help="See `atc --help`.")
+@click.option("--precision-mode", default="", help="Float types [default: force_fp16] (docs/convert.md).")
 @click.option("--out-nodes", default="", help='Cut the graph: "node:0;node2:1" or output names.')
 @click.option("--output-type", default="", help='"FP16" for all outputs or "name:FP16".')
-@click.option("--host-ops", is_flag=True, help="Leave operators CANN lacks to the host instead of refusing.")
 @click.option("--log", default="warning", show_default=True, help="debug, info, warning, error or null.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def convert(
@@ -36,9 +40,9 @@ def convert(
     precision_mode: str,
     out_nodes: str,
     output_type: str,
-    host_ops: bool,
     log: str,
     as_json: bool,
+    atc_flags: dict[str, str],
 ) -> None:
     """Convert MODEL to an .om file; its suffix tells the framework (docs/front_ends.md)."""
     from asc_devkit.atc.options import from_flags
@@ -55,10 +59,10 @@ def convert(
         "precision_mode": precision_mode,
         "out_nodes": out_nodes,
         "output_type": output_type,
-        "host_ops": "true" if host_ops else "false",
         "log": log,
     }
-    result = run_conversion(from_flags({k: v for k, v in flags.items() if v}, command_line=f"asc convert {model}"))
+    command = shlex.join(["asc", *sys.argv[1:]])
+    result = run_conversion(from_flags(merged(flags, atc_flags), command_line=command))
     if as_json:
         click.echo(json.dumps(result.as_dict(), indent=2))
         return

@@ -20,7 +20,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "msprof": ("asc_devkit.cli.msprof", "msprof", "Run a program with collection on; export what was collected."),
     "om": ("asc_devkit.cli.om", "om", "Look into .om files: show, json, decompress, extract-weights, diff."),
     "onnx": ("asc_devkit.cli.onnx", "onnx", "Rewrite ONNX models into what the real ATC accepts, proved equal."),
-    "op": ("asc_devkit.cli.op", "op", "List operators, what the real ATC refuses of a model, details of one."),
+    "op": ("asc_devkit.cli.op", "op", "List operators and what the real ATC refuses; start your own."),
     "profile": ("asc_devkit.cli.profile", "profile", "Profile a model: run it and write what msprof writes."),
     "run": ("asc_devkit.cli.run", "run", "Run an .om on the virtual NPU."),
     "soc": ("asc_devkit.cli.soc", "soc", "List chips and show their figures with sources."),
@@ -77,6 +77,6 @@ def cli() -> None:
 
 def main() -> None:
     """Console entry point; maps errors to exit codes 1 (check failed), 2 (bad input), 3 (internal error)."""
-    from asc_devkit.cli.errors import guarded
+    from asc_devkit.cli.errors import guarded, print_json, print_problems
 
-    sys.exit(guarded(cli))
+    sys.exit(guarded(cli, on_error=print_json if "--json" in sys.argv[1:] else print_problems))

@@ -27,7 +27,7 @@ def onnx() -> None:
 @click.option(
     "--runs", type=click.IntRange(1, 1000), default=3, show_default=True, help="Random inputs to compare with."
 )
-@click.option("--seed", default=0, show_default=True, help="Of random inputs.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of random inputs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def fix(model: Path, output: Path | None, input_shape: str, runs: int, seed: int, as_json: bool) -> int:
     """Rewrite MODEL into one that the real ATC has parsers for (opset 18), and prove that it computes the same.

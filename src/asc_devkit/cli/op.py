@@ -1,4 +1,4 @@
-"""`asc op list|show`: every operator with its support here and in the real ATC, and what the latter refuses of a model."""
+"""`asc op list|show|new`: operators with their support here and in the real ATC; projects for operators of one's own."""
 
 from __future__ import annotations
 
@@ -155,3 +155,51 @@ def _print(table: Table) -> None:
     from rich.console import Console
 
     Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False).print(table)
+
+
+@op.command()
+@click.argument("name")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the project [default: its name].")
+@click.option("--inputs", default="x", show_default=True, help='Names; "limit?" may be absent, "x*" is any number.')
+@click.option("--outputs", default="y", show_default=True, help="Names, separated by spaces.")
+@click.option("--attr", "attrs", multiple=True, metavar="NAME=DEFAULT|NAME:TYPE", help="Attribute; again for more.")
+@click.option("--force", is_flag=True, help="Replace the files of a project that stands there already.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def new(
+    name: str, output: Path | None, inputs: str, outputs: str, attrs: tuple[str, ...], force: bool, as_json: bool
+) -> None:
+    """Start a project for the custom operator NAME (my_company::ScaledClip): plugin, golden, test model, tests.
+
+    Everything runs as it is written; put your formula in place of the example's.
+    """
+    create_project(name, output, inputs, outputs, attrs, force, as_json)
+
+
+def create_project(
+    name: str,
+    output: Path | None,
+    inputs: str,
+    outputs: str,
+    attrs: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+    domain: str = "",
+) -> None:
+    """Write the project and say what to do next; ``msopgen plugin`` does the same in its own spelling."""
+    from asc_devkit.opdev import plugin
+
+    wanted = plugin.signature(name, inputs, outputs, attrs, domain)
+    made = plugin.create(wanted, output or Path(wanted.function), force)
+    if as_json:
+        report = {
+            "schema": "asc-devkit/plugin-project/1",
+            "operator": f"{wanted.domain}::{wanted.name}",
+            "folder": str(made.folder),
+            "plugin": str(made.plugin),
+            "files": [str(path) for path in made.files],
+        }
+        click.echo(json.dumps(report, indent=2))
+        return
+    for path in made.files:
+        click.echo(path)
+    click.echo(f"Next: python -m pytest {made.folder}; then put your formula into {made.plugin.name}.", err=True)

@@ -9,7 +9,7 @@ from asc_devkit.errors import AscError, Problem
 MAX_RANK = 32
 MAX_DIM = 2**31 - 1
 
-_FULL_WIDTH = str.maketrans({"；": ";", "：": ":", "，": ",", "～": "~", "－": "-", "　": " "})
+_FULL_WIDTH = str.maketrans({"；": ";", "：": ":", "，": ",", "～": "~", "－": "-", "｛": "{", "｝": "}", "　": " "})
 _EXAMPLE = 'write it like --input_shape="images:1,3,224,224;ids:1,64" (a scalar input is "sr:")'
 
 
@@ -19,7 +19,8 @@ def parse_input_shape(text: str, allow_empty: bool = False) -> dict[str, tuple[i
     ``allow_empty``: 0 is a dimension too (a tensor without elements).
 
     The name may itself contain colons (``serving_default_x:0:1,64``): the last colon separates it from the dimensions.
-    Raises ``AscError`` (E10002 syntax, E10011 dimension, E10055 ranges) with every mistake of the text.
+    Brackets around the dimensions are understood. Raises ``AscError`` (E10002 syntax, E10011 dimension, E10048 a range
+    that cannot be read, E10055 ranges) with every mistake of the text.
     """
     problems: list[Problem] = []
     shapes: dict[str, tuple[int, ...]] = {}
@@ -42,23 +43,54 @@ def parse_input_shape(text: str, allow_empty: bool = False) -> dict[str, tuple[i
     return shapes
 
 
+def parse_shape_range(text: str) -> dict[str, tuple[tuple[int, int], ...]]:
+    """The text of ``--input_shape_range`` (``a:[1~8,3,-1];b:[1~8,16]``) as (smallest, largest) by axis; -1: no limit.
+
+    Raises ``AscError`` (E10048) with every mistake of the text.
+    """
+    problems: list[Problem] = []
+    ranges: dict[str, tuple[tuple[int, int], ...]] = {}
+    for item in filter(None, (part.strip() for part in text.split(";"))):
+        name, colon, dims = item.rpartition(":")
+        if not colon or not name.strip():
+            problems.append(_bad_range(item, "an input name, a colon and the ranges are expected"))
+        else:
+            ranges[name.strip()] = _parse_ranges(name.strip(), dims, problems)
+    if not text.strip():
+        problems.append(_bad_range(text, "it is empty"))
+    if problems:
+        raise AscError(problems)
+    return ranges
+
+
+def _parse_ranges(name: str, text: str, problems: list[Problem]) -> tuple[tuple[int, int], ...]:
+    """Ranges of one input: ``1~8``, a number, or -1, separated by commas, in brackets or not."""
+    made: list[tuple[int, int]] = []
+    for field in _unbracketed(text).split(","):
+        if not (found := re.fullmatch(r"\s*(-1|\d{1,10})\s*(?:~\s*(-1|\d{1,10}))?\s*", field)):
+            problems.append(_bad_range(f"{name}:{text}", f"{field.strip()!r} is neither a number nor a range"))
+            continue
+        low = int(found[1])
+        high = low if found[2] is None else int(found[2])
+        if found[2] is not None and (low < 0 or -1 < high < low):
+            problems.append(_bad_range(f"{name}:{text}", f"{field.strip()!r} ends before it starts"))
+        made.append((0 if low < 0 else low, high))
+    return tuple(made)
+
+
+def _unbracketed(text: str) -> str:
+    bracketed = re.fullmatch(r"\s*[\[(](.*)[\])]\s*", text)
+    return bracketed[1] if bracketed else text
+
+
 def _parse_dims(name: str, text: str, problems: list[Problem], allow_empty: bool) -> tuple[int, ...]:
     if "~" in text:
-        problems.append(
-            Problem(
-                "E10055",
-                f"--input_shape gives a range for input {name!r}: {text.strip()}",
-                "shape ranges (a~b) are not supported yet",
-                "give one fixed size per axis, e.g. the largest you need",
-                (name,),
-                "EE1001",
-            )
-        )
+        wrong = len(problems)
+        _parse_ranges(name, text, problems)
+        if len(problems) == wrong:
+            problems.append(ranges_unsupported("input_shape", f"{name}:{text.strip()}"))
         return ()
-    bracketed = re.fullmatch(r"\s*[\[(](.*)[\])]\s*", text)
-    if bracketed:
-        problems.append(_syntax(f"{name}:{text}", "the dimensions stand in brackets; leave the brackets out"))
-        text = bracketed[1]
+    text = _unbracketed(text)
     if not text.strip():
         return ()
     fields = text.split(",")
@@ -93,6 +125,24 @@ def check_dims(name: str, dims: list[int], allow_empty: bool = False) -> list[Pr
             )
         )
     return problems
+
+
+def ranges_unsupported(option: str, text: str) -> Problem:
+    """A shape range is read, but not compiled: what to write instead."""
+    return Problem(
+        "E10055",
+        f"--{option} gives a range, {text[:200]}, which cannot be compiled: every axis has one size, or one per gear",
+        "shape ranges need kernels that are compiled for any size",
+        'give the sizes you need as gears: --input_shape="x:-1,3,224,224" --dynamic_batch_size="1,4,8"',
+        (f"--{option}",),
+        "EE1055",
+    )
+
+
+def _bad_range(text: str, reason: str) -> Problem:
+    what = f"the shape range {text[:200]!r} cannot be read: {reason}"
+    fix = 'write it like --input_shape_range="images:[1~8,3,224,224];ids:[1~8,-1]"'
+    return Problem("E10048", what, "", fix, (), "EE1048")
 
 
 def _syntax(text: str, reason: str) -> Problem:

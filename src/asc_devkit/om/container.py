@@ -83,13 +83,14 @@ def broken(
     return AscError(Problem("E10001", f"Invalid om file: {what}.", cause=cause, fix=fix, seed_class="EE1001"))
 
 
-def read_header(data: memoryview) -> Header:
-    """Parse and check the header. Raises ``AscError`` for anything that is not a plain offline model."""
+def read_header(data: memoryview, complete: bool = True) -> Header:
+    """Parse and check the header; ``complete``: ``data`` is the whole file, whose length is checked too.
+
+    Raises ``AscError`` for anything that is not a plain offline model.
+    """
     head = bytes(data[:8])
     if head[:4] == b"PICO":
         raise broken("it is a PICO model", "HiSilicon SVP models have another format.", "Use the SVP tools for it.")
-    if head[:2] == b"PK":
-        raise broken("it is a zip archive", "It may be an .om2 container.", "Convert with --mode=0.")
     if len(data) < HEADER_BYTES:
         raise broken(f"it has {len(data)} bytes, a header alone has {HEADER_BYTES}")
     fields = _HEADER.unpack(data[:HEADER_BYTES])
@@ -101,7 +102,7 @@ def read_header(data: memoryview) -> Header:
         raise broken("it is encrypted", "Only the device can decrypt it.", "Use the unencrypted model.")
     if kind == BUNDLE:
         raise broken("it is a bundle of several models", "Bundles are not read.", "Open the single models.")
-    if model_length and model_length != len(data) - HEADER_BYTES:
+    if complete and model_length and model_length != len(data) - HEADER_BYTES:
         raise broken(f"its header promises {model_length} bytes of payload, it has {len(data) - HEADER_BYTES}")
     return Header(
         version=version,

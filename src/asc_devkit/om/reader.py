@@ -38,6 +38,7 @@ class OmFile:
     data: memoryview
     header: Header
     partitions: tuple[Partition, ...]
+    head: int = 0  # where the header lies: not at the start of an archive
 
     def part(self, kind: Part) -> memoryview:
         """Bytes of the first model's partition of this type; empty when absent."""
@@ -176,14 +177,17 @@ class OmFile:
             models.setdefault(p.model, []).append((p.type, body))
         tables = [container.table_bytes([(kind, len(body)) for kind, body in parts]) for parts in models.values()]
         payload = sum(map(len, tables)) + sum(len(body) for parts in models.values() for _, body in parts)
-        yield container.renewed_header(bytes(self.data[: container.HEADER_BYTES]), payload)
+        yield container.renewed_header(bytes(self.data[self.head : self.head + container.HEADER_BYTES]), payload)
         for table, parts in zip(tables, models.values(), strict=True):
             yield table
             yield from (body for _, body in parts)
 
 
 def read(path: str | PathLike[str]) -> OmFile:
-    """Open an offline model. Raises ``AscError`` when the file is missing, not an `.om`, damaged or encrypted."""
+    """Open an offline model, or an `.om2` archive of one.
+
+    Raises ``AscError`` when the file is missing, not an `.om`, damaged or encrypted.
+    """
     target = Path(path)
     try:
         with target.open("rb") as handle:
@@ -193,6 +197,10 @@ def read(path: str | PathLike[str]) -> OmFile:
         raise AscError(
             Problem("E13001", f"Cannot open {target}: {error.strerror}.", fix="Check the path.", nodes=(str(target),))
         ) from error
+    from asc_devkit.om import archive  # stands above this module
+
+    if archive.is_archive(data):
+        return archive.read(target, data)
     header = container.read_header(data)
     return OmFile(target, data, header, container.read_partitions(data, header))
 

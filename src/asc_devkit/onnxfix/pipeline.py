@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import onnx
 import onnx_ir as ir
 
 from asc_devkit import files, passes
 from asc_devkit.errors import AscError, Problem
-from asc_devkit.frontends.onnx import load, original_nodes
+from asc_devkit.frontends.onnx import Loaded, load, original_nodes
 from asc_devkit.onnxfix import inputs
 from asc_devkit.onnxfix.downgrade import downgrade
 from asc_devkit.onnxfix.proof import Proof, prove
@@ -97,10 +98,11 @@ def fix(
     kept = {**downgrade(made, names), **done.kept}
     remaining = [_explained(row, kept) for row in refused(_listed(made, kept))]
     tell("write")
-    _write(made, output, external=_has_external(model))
+    proto = onnx.load(model, load_external_data=False)
+    _declare_outputs(made, proto)
+    _write(made, output, proto, model.parent)
     tell("compare")
-    given = feeds if feeds is not None else inputs.random_feeds(loaded, runs, seed)
-    proof = prove(model, output, given)
+    proof = prove(model, output, feeds) if feeds is not None else _prove(loaded, model, output, runs, seed)
     return FixResult(
         model=model,
         output=output,
@@ -112,6 +114,20 @@ def fix(
         proof=proof,
         notes=tuple(_notes(done.replaced)),
     )
+
+
+def _prove(loaded: Loaded, model: Path, output: Path, runs: int, seed: int) -> Proof:
+    """The proof over random inputs, with the first size of open axes that the original takes."""
+    first: Proof | None = None
+    for size in inputs.OPEN_AXES if inputs.has_open_axes(loaded) else inputs.OPEN_AXES[:1]:
+        feeds = inputs.random_feeds(loaded, runs, seed, size)
+        if feeds is None:
+            break
+        proof = prove(model, output, feeds)
+        if not proof.refused:
+            return proof
+        first = first or proof
+    return first or Proof((), 0, "", f"its inputs have more than {inputs.MAX_ELEMENTS} elements")
 
 
 def _listed(model: ir.Model, kept: Mapping[str, str]) -> list[OriginalNode]:
@@ -151,14 +167,22 @@ def _notes(replaced: Mapping[str, int]) -> list[str]:
     return found
 
 
-def _has_external(path: Path) -> bool:
-    import onnx
+def _declare_outputs(model: ir.Model, original: onnx.ModelProto) -> None:
+    """Give outputs of unknown shape the shape the original declared: ONNX's checker wants one."""
+    shapes = {o.name: o.type.tensor_type.shape for o in original.graph.output if o.type.tensor_type.HasField("shape")}
+    for value in model.graph.outputs:
+        shape = shapes.get(value.name or "")
+        if value.shape is None and shape is not None and not isinstance(value.type, (ir.SequenceType, ir.OptionalType)):
+            value.shape = ir.Shape([d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in shape.dim])
 
-    proto = onnx.load(path, load_external_data=False)
-    return any(t.data_location == onnx.TensorProto.EXTERNAL for t in proto.graph.initializer)
+
+def _external_files(original: onnx.ModelProto, folder: Path) -> set[Path]:
+    """The files that hold weights of the original."""
+    external = (t for t in original.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL)
+    return {(folder / e.value).resolve() for t in external for e in t.external_data if e.key == "location"}
 
 
-def _write(model: ir.Model, output: Path, external: bool) -> None:
+def _write(model: ir.Model, output: Path, original: onnx.ModelProto, folder: Path) -> None:
     """Write beside the target first, then move: weights before the model that names them."""
     size = sum(
         v.const_value.nbytes
@@ -166,23 +190,26 @@ def _write(model: ir.Model, output: Path, external: bool) -> None:
         for v in graph.initializers.values()
         if v.const_value is not None and v.const_value.dtype != ir.DataType.STRING
     )
-    data = f"{output.name}.data" if external or size > EXTERNAL_ABOVE else None
+    weights = _external_files(original, folder)
+    data = f"{output.name}.data" if weights or size > EXTERNAL_ABOVE else None
+    if weights & {output.resolve(), output.with_name(f"{output.name}.data").resolve()}:
+        raise AscError(_same_file(output, "its weights would replace those of the model"))
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".asc-fix-", dir=output.parent) as folder:
-            made = Path(folder, output.name)
+        with tempfile.TemporaryDirectory(prefix=".asc-fix-", dir=output.parent) as place:
+            made = Path(place, output.name)
             ir.save(model, made, external_data=data, size_threshold_bytes=1024)
             if data is not None:
-                shutil.move(Path(folder, data), output.with_name(data))
+                shutil.move(Path(place, data), output.with_name(data))
             made.replace(output)
     except OSError as error:
         raise files.CannotWrite(output, error) from error
 
 
-def _same_file(path: Path) -> Problem:
+def _same_file(path: Path, why: str = "it is the model itself") -> Problem:
     return Problem(
         "E10001",
-        f"Value [{path}] for parameter [output] is invalid. Reason: it is the model itself.",
+        f"Value [{path}] for parameter [output] is invalid. Reason: {why}.",
         cause="The original is needed to prove the result equal.",
         fix="Give -o another name.",
         nodes=(str(path),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -36,12 +36,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Proof:
-    """``runtime``: what ran the original; ``error``: why nothing could be compared."""
+    """``runtime``: what ran the original; ``error``: why nothing could be compared; ``refused``: it took no inputs."""
 
     differences: tuple[Difference, ...]
     runs: int
     runtime: str
     error: str = ""
+    refused: bool = False
 
     @property
     def holds(self) -> bool:
@@ -52,7 +53,7 @@ class Proof:
         return {"runs": self.runs, "runtime": self.runtime, "holds": self.holds, "error": self.error, "outputs": rows}
 
 
-def prove(original: Path, fixed: Path, feeds: Sequence[Mapping[str, Any]], tolerance: float = TOLERANCE) -> Proof:
+def prove(original: Path, fixed: Path, feeds: Iterable[Mapping[str, Any]], tolerance: float = TOLERANCE) -> Proof:
     """Compare both models over ``feeds``. ``onnx.reference`` runs an original that ONNX Runtime cannot."""
     try:
         before, runtime = _Runner(original), "ONNX Runtime"
@@ -75,7 +76,7 @@ def prove(original: Path, fixed: Path, feeds: Sequence[Mapping[str, Any]], toler
         try:
             expected = before.run(feed)
         except Exception as reason:
-            return Proof((), number, runtime, f"the original model refuses these inputs: {_text(reason)}")
+            return Proof((), number, runtime, f"the original model refuses these inputs: {_text(reason)}", True)
         try:
             found = after.run(feed)
         except Exception as reason:
@@ -83,7 +84,7 @@ def prove(original: Path, fixed: Path, feeds: Sequence[Mapping[str, Any]], toler
         for name, old, new in zip(before.outputs, expected, found, strict=True):
             worst[name].append(_compare(name, old, new, tolerance))
     rows = [max(found, key=lambda d: (not d.equal, d.relative)) for found in worst.values() if found]
-    return Proof(tuple(rows), len(feeds), runtime)
+    return Proof(tuple(rows), max(map(len, worst.values()), default=0), runtime)
 
 
 class _Runner:

@@ -161,7 +161,10 @@ def _definition(node: ir.Node) -> onnx.FunctionProto:
 
 
 def _schema(node: ir.Node) -> Any:
-    return defs.get_schema(node.op_type, CANONICAL_OPSET, "")
+    try:
+        return defs.get_schema(node.op_type, CANONICAL_OPSET, "")
+    except defs.SchemaError as error:
+        raise Rejected("ONNX has no operator of that name") from error
 
 
 def _array(attribute: ir.Attr) -> Array:

@@ -37,6 +37,8 @@ def print_summary(report: Mapping[str, Any], html: Path | None = None, file: IO[
     _verdict(console, report)
     for problem in report.get("problems") or []:
         _problem(console, problem)
+    for note in (report.get("accuracy") or {}).get("notes") or ():
+        console.print(escape(note), soft_wrap=True)
     _layers(console, report.get("accuracy") or {})
     _operators(console, report.get("performance") or {})
     _next_steps(console, report["verdict"]["next"] if not report.get("problems") else [])

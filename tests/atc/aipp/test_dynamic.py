@@ -190,6 +190,7 @@ def refused(
     return problem.code, problem.what
 
 
+@pytest.mark.provokes("ASC4014", "ASC4015")
 def test_mistakes_are_explained(tmp_path: Path) -> None:
     session = loaded(tmp_path, (1, 3, 2, 2), size=100)
     p, black = npu.AippParameters, np.zeros((1, 2, 2, 3), np.uint8)

@@ -148,6 +148,7 @@ def test_integers_that_are_no_bytes_are_refused(tmp_path: Path) -> None:
     assert "AIPP makes fp16 or uint8" in problem.what
 
 
+@pytest.mark.provokes("E10034")
 def test_fp16_input_and_aipp_exclude_each_other(tmp_path: Path) -> None:
     (problem,) = refused(tmp_path, "input_format: RGB888_U8", *TWO, input_fp16_nodes="x1;x")
     assert problem.code == "E10034" and "(for example, x)" in problem.what
@@ -159,6 +160,7 @@ def test_dynamic_dims_and_aipp_exclude_each_other(tmp_path: Path) -> None:
     assert problem.code == "E10001" and set(problem.nodes) == {"--dynamic_dims", "--insert_op_conf"}
 
 
+@pytest.mark.provokes("E10052")
 def test_the_format_must_be_nchw(tmp_path: Path) -> None:
     (problem,) = refused(tmp_path, "input_format: RGB888_U8", (1, 3, 4, 4), input_format="ND")
     assert "NCHW" in problem.what

@@ -111,16 +111,16 @@ def test_dump_writes_every_operators_output(pair: Path, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("--profiler", "1", "--dump", "1", "--output", "o"), "exclude each other"),
-        (("--dump", "1"), "--dump needs --output"),
+        pytest.param(("--dump", "1"), "--dump needs --output", marks=pytest.mark.provokes("ASC4521")),
         (("--output_dirname", "x"), "--output_dirname needs --output"),
         (("--output", "o", "--output_dirname", "../x"), "plain folder name"),
         (("--input", "missing"), "does not exist"),
-        (("--device", "zero"), "no list of devices"),
+        pytest.param(("--device", "zero"), "no list of devices", marks=pytest.mark.provokes("ASC4523")),
         (("--device", "77"), "does not exist"),
         (("--dymBatch", "3"), "ASC4013"),
         (("--dymHW", "2x2"), "height,width"),
         (("--outputSize", "many"), "no list of sizes"),
-        (("--energy_consumption", "1"), "not possible here"),
+        pytest.param(("--energy_consumption", "1"), "not possible here", marks=pytest.mark.provokes("ASC4522")),
         (("--modle", "x"), "No such option"),
     ],
 )
@@ -141,3 +141,12 @@ def test_asc_run_takes_the_flags_of_msame(pair: Path, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert np.loadtxt(tmp_path / "o" / "sum.txt").tolist() == [[2, 2, 2], [2, 2, 2]]
     assert asc("run").code == 2
+
+
+@pytest.mark.provokes("ASC4507", "ASC4520")
+def test_files_and_gears_that_are_left_open_are_asked_for(pair: Path, batches: Path, tmp_path: Path) -> None:
+    (tmp_path / "only.npy").write_bytes(b"")
+    odd = ais_bench("--model", str(pair), "--input", "only.npy", cwd=tmp_path)
+    assert odd.code == 2 and "ASC4520" in odd.err and "1 files for a model with 2 inputs" in odd.err
+    open_gear = ais_bench("--model", str(batches), cwd=tmp_path)
+    assert open_gear.code == 2 and "ASC4507" in open_gear.err and "--dymBatch" in open_gear.err

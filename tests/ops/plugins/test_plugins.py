@@ -64,6 +64,7 @@ def test_results_in_fp16_are_rounded_once_at_the_operator(tmp_path: Path) -> Non
     assert np.array_equal(outputs["y"], np.concatenate([top, top], 1).astype(np.float32))
 
 
+@pytest.mark.provokes("ASC2013")
 def test_the_om_carries_the_operator_and_asks_for_its_plugin(tmp_path: Path) -> None:
     plugin = write_plugin(tmp_path)
     path = convert(chain(tmp_path / "m.onnx"), op_plugin_path=str(plugin))
@@ -231,6 +232,7 @@ def test_faults_in_a_file_are_said_with_the_line(text: str, says: str, line: int
     assert [op.type for op in ops.all_ge()] == before and not plugins.loaded()
 
 
+@pytest.mark.provokes("ASC2011")
 def test_paths_that_are_no_plugins(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("x")
@@ -252,6 +254,7 @@ def test_a_failure_while_computing_is_said_with_the_line(tmp_path: Path) -> None
     assert problem.code == "ASC2012" and "IndexError" in problem.what and "line 4" in problem.nodes[0]
 
 
+@pytest.mark.provokes("ASC2012")
 def test_shapes_that_are_not_as_promised(tmp_path: Path) -> None:
     text = 'from asc_devkit.ops import operator\n@operator("acme::Bad")\ndef bad(x):\n    return x[:1]\n'
     node = helper.make_node("Bad", ["x"], ["y"], name="bad", domain="acme")

@@ -83,7 +83,7 @@ def to_onnx(
             value.name = top if place == plain else f"{top}/{layer_name}"
     graph.outputs = [value for top, value in blobs.items() if top not in used and value not in graph.inputs]
     if not graph.outputs:
-        raise AscError(_problem("E11001", "the net has no output: every blob is used by another layer", "", ()))
+        raise AscError(_problem("E11022", "the net has no output: every blob is used by another layer", "", ()))
     return graph.proto(net.name or Path(name).stem), warnings
 
 
@@ -164,7 +164,7 @@ def _inputs(net: Network, shapes: Mapping[str, Sequence[int]]) -> dict[str, Valu
             )
         blobs[name] = Value(shape, name)
     if not blobs:
-        problems.append(_problem("E11001", "the net has no input", "add an Input layer", ()))
+        problems.append(_problem("E11022", "the net has no input", "add an Input layer", ()))
     if problems:
         raise AscError(problems)
     return blobs
@@ -220,7 +220,7 @@ def _unsupported(layers: list[Layer], known: list[str]) -> list[Problem]:
                 "The type belongs to a fork of Caffe, or is misspelt.",
                 "Express it with supported layers (docs/front_ends.md), or cut the net before it with --out_nodes.",
                 tuple(f"{name} ({kind})" for name in names),
-                "EE1009",
+                "EE2004",
             )
         )
     return problems

@@ -198,7 +198,10 @@ class _Builder:
                 if with_shape or list(shape) in ([], [1]):
                     value.shape = shape
         elif kind in ("sequence_type", "optional_type") and (self.any_type or not role):
-            value.type = ir.serde.deserialize_type_proto_for_type(proto)
+            try:
+                value.type = ir.serde.deserialize_type_proto_for_type(proto)
+            except ir.serde.SerdeError:
+                self.findings.add("input_type", f"{role or 'value'} {value.name!r} has an incomplete type {kind}")
         elif role and (role == "input" or kind not in (None, "tensor_type")):
             known = kind not in (None, "tensor_type")
             what = f"type {str(kind).removesuffix('_type')}" if known else "no known element type"
