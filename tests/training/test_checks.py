@@ -166,6 +166,7 @@ def test_overflow_check_names_the_origin(tmp_path: Path) -> None:
     assert len(list((tmp_path / "o").glob("anomaly_analyze_*.json"))) == 1
 
 
+@pytest.mark.provokes("ASC5205")
 @pytest.mark.seed("P4")
 def test_config_check_grades_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HCCL_DETERMINISTIC", raising=False)

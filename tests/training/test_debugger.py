@@ -202,6 +202,7 @@ def test_single_values_are_saved_at_any_level(tmp_path: Path) -> None:
     assert np.array_equal(tensors["step0/rank0/mine.0.backward.output.0"].array(), (2 * y).detach().numpy())
 
 
+@pytest.mark.provokes("ASC5201", "ASC5202", "ASC5204")
 @pytest.mark.parametrize(
     "facts,code",
     [
@@ -224,6 +225,7 @@ def test_wrong_settings_are_named(facts: dict[str, Any], code: str, tmp_path: Pa
         PrecisionDebugger(level="L0", dump_path=tmp_path).start()
 
 
+@pytest.mark.provokes("ASC5203")
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(AscError, match="ASC5203"):
