@@ -80,7 +80,8 @@ def measure(tensor: Any) -> tuple[Any, ...] | None:
     data = tensor.detach()
     if data.device.type == "cpu" and data.dtype is torch.float32 and data.is_contiguous():
         flat = data.numpy().reshape(-1)  # nobody to wait for, and numpy takes two thirds of the time
-        high, low, squares = float(flat.max()), float(flat.min()), float(np.dot(flat, flat))
+        with np.errstate(all="ignore"):  # overflow is answered below, NaN is a result like any other
+            high, low, squares = float(flat.max()), float(flat.min()), float(np.dot(flat, flat))
         if math.isinf(squares) and math.isfinite(high) and math.isfinite(low):
             squares = float(np.sum(np.square(flat, dtype=np.float64)))
         return high, low, float(flat.mean()), math.sqrt(squares) if squares >= 0 else squares
