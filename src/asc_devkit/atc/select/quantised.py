@@ -25,7 +25,7 @@ def keep_fp32(graph: ir.Graph) -> tuple[set[ir.Node], set[ir.Node]]:
     for node in graph:
         if node.op_type == "DynamicQuantizeLinear":
             scales.add(node.outputs[1])
-        elif node.op_type in INTEGER_PRODUCTS:
+        elif node.op_type in INTEGER_PRODUCTS or _carries_sum(node, sums):
             sums.update(node.outputs)
         elif node.op_type == "Cast" and node.inputs[0] in sums:
             sums.add(node.outputs[0])
@@ -36,6 +36,12 @@ def keep_fp32(graph: ir.Graph) -> tuple[set[ir.Node], set[ir.Node]]:
             scales.update(node.outputs)
             whole.add(node)
     return whole, last
+
+
+def _carries_sum(node: ir.Node, sums: set[ir.Value]) -> bool:
+    """A bias added to integer sums, or a view of them."""
+    integer = all(v.dtype == ir.DataType.INT32 for v in node.outputs)
+    return integer and node.op_type in ("Add", "Sub", *_PASSING) and any(v in sums for v in node.inputs)
 
 
 def _carries_scale(node: ir.Node, scales: set[ir.Value]) -> bool:
