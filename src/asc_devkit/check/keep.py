@@ -226,10 +226,9 @@ def search(options: atc.Options, goal: Target, data: Path | None = None, tell: P
         chip, graph = trial.result.soc, trial.graph()
         rows = trial.layers()
         unable = _unable(graph) if "fp32" not in chip.cube_floats else {}
-        names = [
-            n for n in dict.fromkeys(o.rsplit(" (", 1)[0] for row in rows for o in row["origin"]) if n not in unable
-        ]
         types = _types(graph)
+        ranked = (o.rsplit(" (", 1)[0] for row in rows for o in row["origin"])
+        names = [n for n in dict.fromkeys((*ranked, *types)) if n not in unable]  # what has no layer row comes last
         best, reached = plain, plain.passed
         chosen: list[str] = []
         if not reached and names:

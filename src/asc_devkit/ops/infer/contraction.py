@@ -33,8 +33,13 @@ def _conv(c: NodeView, dtype: ir.DataType | None, weight: int) -> None:
     c.out(dtype, (x[0], w[0], *spatial))
 
 
-def _windows(c: NodeView, x: Dims, kernel: Dims, ceil: bool = False) -> list[Dim]:
-    """Output length of each spatial axis of a sliding window (Conv and pooling specification)."""
+def _windows(c: NodeView, x: Dims, kernel: Dims, pool: bool = False) -> list[Dim]:
+    """Output length of each spatial axis of a sliding window (Conv and pooling specification).
+
+    A pooling window that hangs over the end by less than a stride still gives one output, as in ONNX's own shape
+    inference, which divides towards zero.
+    """
+    ceil = pool and bool(c.attr("ceil_mode", 0))
     n = len(x)
     strides = c.attr("strides") or [1] * n
     dilations = c.attr("dilations") or [1] * n
@@ -53,11 +58,13 @@ def _windows(c: NodeView, x: Dims, kernel: Dims, ceil: bool = False) -> list[Dim
             result.append(-(-d // strides[i]))
             continue
         padded = d + (0 if auto == "VALID" else pads[i] + pads[i + n])
-        if padded < extent:
-            raise Inconsistent(f"window of {extent} on a padded length of {padded}")
         length = (padded - extent) // strides[i] + 1
-        if ceil and (padded - extent) % strides[i] and length * strides[i] < d + pads[i]:
+        if pool and -strides[i] < padded - extent < 0:
+            length = 1
+        elif ceil and (padded - extent) % strides[i] and length * strides[i] < d + pads[i]:
             length += 1  # a window that would start in the trailing padding is dropped
+        if length < 1:
+            raise Inconsistent(f"window of {extent} on a padded length of {padded}")
         result.append(length)
     return result
 
@@ -96,7 +103,7 @@ def pool(c: NodeView) -> None:
     kernel = c.attr("kernel_shape") or ()
     if len(kernel) != len(x) - 2:
         raise Inconsistent(f"kernel {list(kernel)} for input {show(x)}")
-    dims = (*x[:2], *_windows(c, x[2:], tuple(kernel), bool(c.attr("ceil_mode", 0))))
+    dims = (*x[:2], *_windows(c, x[2:], tuple(kernel), pool=True))
     c.out(c.dtype(0), dims)
     c.out(ir.DataType.INT64, dims, 1)
 
