@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from asc_devkit import ops
-from asc_devkit.ge.desc import DESC, ENGINE, GE_DOMAIN, Engine, TensorDesc
+from asc_devkit.ge.desc import DESC, ENGINE, GE_DOMAIN, UNCLEAR, Engine, TensorDesc
 from asc_devkit.ge.proto import ge_ir_pb2 as pb
 from asc_devkit.om.vendor import fused
 from asc_devkit.om.vendor.guesses import Guess
@@ -19,7 +19,6 @@ from asc_devkit.om.vendor.guesses import Guess
 _HOUSEKEEPING: Final = frozenset({"AtomicAddrClean", "MemSet", "NoOp", "StreamActive", "Send", "Recv"})
 #: Operators that change layout only: the values in origin order stay as they are.
 _LAYOUT: Final = frozenset({"TransData", "ReFormat", "TransDataRNN"})
-UNCLEAR: Final = "om.unclear"  # key in Node.meta: why a fused node could not be taken apart
 
 
 def adapt(graph: ir.Graph, definition: pb.GraphDef) -> list[Guess]:
