@@ -1,4 +1,4 @@
-"""`asc om show|json|decompress|compress|extract-weights|diff`: looking into offline models."""
+"""`asc om show|explain|json|decompress|compress|extract-weights|to-onnx|diff`: looking into offline models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -144,6 +144,86 @@ def extract_weights(model: Path, output: Path, raw: bool, as_json: bool) -> None
         click.echo(json.dumps(rows, indent=2))
         return
     click.echo(f"wrote {len(rows)} weights and index.json to {output}")
+
+
+@om.command()
+@click.argument("model", type=PATH)
+@click.option("--nodes", is_flag=True, help="List every operator, not only the fused ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def explain(model: Path, nodes: bool, as_json: bool) -> None:
+    """How MODEL was made: command line, fused operators and passes, kernels, memory, tasks."""
+    from asc_devkit import om as container
+    from asc_devkit.om.explain import explain as facts_of
+
+    facts = facts_of(container.read(model))
+    click.echo(json.dumps(facts, indent=2) if as_json else _printable_lines(_explained(facts, nodes)))
+
+
+def _explained(facts: dict[str, Any], nodes: bool) -> Iterator[str]:
+    yield f"{facts['path']}: {facts['name']}, compiled by {facts['made_by']} {facts['atc_version']} for {facts['soc_version']}"
+    if facts["atc_command_line"]:
+        yield f"  {facts['atc_command_line']}"
+    memory, kernels = facts["memory"], facts["kernels"]
+    yield "  memory: " + ", ".join(f"{name} {size}" for name, size in memory.items() if name != "blocks")
+    for block in memory["blocks"]:
+        yield f"    block at {block.get('offset', 0)}: {block.get('bytes', 0)} bytes"
+    yield f"  kernels: {len(kernels)}, {sum(k['bytes'] for k in kernels)} bytes"
+    listed = ", ".join(f"{kind} {count}" for kind, count in facts["tasks"].items())
+    yield f"  {facts['streams']} streams, {facts['events']} events, tasks: {listed or 'none'}"
+    yield "  passes that hit:" + ("" if facts["passes"] else " none")
+    yield from (f"    {count:4} {name}" for name, count in facts["passes"].items())
+    rows = facts["operators"] if nodes else facts["fused"]
+    yield f"  {len(rows)} {'operators' if nodes else 'fused operators'}:"
+    for row in rows:
+        yield f"    {row['type']} {row['name']}"
+        if len(row["members"]) > 1:
+            yield f"      stands for {', '.join(row['members'])}"
+        if row["kernel"]:
+            yield f"      kernel {row['kernel']}, {row['block_dim']} blocks"
+    if facts["guesses"]:
+        yield f"  {len(facts['guesses'])} facts that execution rests on are guesses:"
+        yield from (f"    {g['node']}: {g['what']} ({g['why']})" for g in facts["guesses"])
+
+
+def _printable_lines(lines: Iterator[str]) -> str:
+    return "\n".join(map(_printable, lines))
+
+
+@om.command("to-onnx")
+@click.argument("model", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="ONNX file to write.")
+@click.option("--exact", is_flag=True, help="Fail when something is guessed.")
+@click.option("--gear", type=click.IntRange(0), help="Which gear, counted from 0 [default: the largest].")
+@click.option("--device-floats", is_flag=True, help="Keep fp16 and bf16 instead of writing their values as fp32.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def to_onnx(model: Path, output: Path, exact: bool, gear: int | None, device_floats: bool, as_json: bool) -> None:
+    """Rebuild an ONNX model from MODEL."""
+    from asc_devkit import om as container
+    from asc_devkit.om.to_onnx import rebuild, save
+
+    made = rebuild(container.read(model), gear=gear, exact=exact, device_floats=device_floats)
+    with _writing(output):
+        written = save(made, output)
+    nodes = sum(1 for _ in made.model.graph)
+    if as_json:
+        facts = {
+            "schema": "asc-devkit/om-to-onnx/1",
+            "files": [str(path) for path in written],
+            "nodes": nodes,
+            "gear": made.gear,
+            "exact": not made.guesses,
+            "guesses": [guess.as_dict() for guess in made.guesses],
+        }
+        click.echo(json.dumps(facts, indent=2))
+        return
+    click.echo(
+        f"wrote {', '.join(map(str, written))}: {nodes} nodes"
+        + (f", gear {made.gear}" if made.gear is not None else "")
+    )
+    if made.guesses:
+        click.echo(f"{len(made.guesses)} facts are guesses (fused kernels hide them):")
+        for guess in made.guesses:
+            click.echo(_printable(f"  {guess.node}: {guess.what} ({guess.why})"))
 
 
 @om.command()

@@ -25,6 +25,7 @@ ORIGIN_OPS: Final = "ge.origin_ops"  # tuple[tuple[name, op_type], ...] of the u
 PASSES: Final = "ge.passes"  # tuple[str, ...]: names of the fusion passes that made this node
 GROUP: Final = "ge.group"  # int: fused-group id shared by all members (optimise stage only)
 IMPL_MODE: Final = "ge.impl_mode"  # str: a name of ge.impl_modes, absent for the default
+UNCLEAR: Final = "ge.unclear"  # str: why a fused kernel of a foreign file cannot be told apart
 
 # --- attribute of a fused GE node: an ir.Graph whose inputs/outputs match the node's by position --------------------
 MEMBERS: Final = "_members"

@@ -92,6 +92,8 @@ def storage_shape(
     up = _ceil
     if fmt in PLAIN:
         return dims
+    if fmt == "NC1HWC0" and len(dims) == 1:  # a bias: its elements are channels
+        dims, origin_format = (1, *dims, 1, 1), "NCHW"
     if fmt in ("NC1HWC0", "NC1HWC0_C04"):
         block = 4 if fmt.endswith("C04") else block
         n, c, h, w = to_axes(dims, origin_format, "NCHW")

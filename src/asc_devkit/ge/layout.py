@@ -21,6 +21,8 @@ def to_storage(array: Array, fmt: str, origin_format: str = "NCHW", groups: int 
     """``array`` (origin layout) as it lies in device memory in ``fmt``; the result is contiguous."""
     if fmt in PLAIN:
         return np.ascontiguousarray(array)
+    if fmt == "NC1HWC0" and array.ndim == 1:  # a bias: its elements are channels
+        array, origin_format = array.reshape(1, -1, 1, 1), "NCHW"
     kind = dtypes.of_numpy(array.dtype).ir
     assert kind is not None
     stored = storage_shape(array.shape, origin_format, fmt, kind, groups)
@@ -39,6 +41,8 @@ def from_storage(
     shape = tuple(int(d) for d in origin_shape)
     if fmt in PLAIN:
         return stored.reshape(shape)
+    if fmt == "NC1HWC0" and len(shape) == 1:
+        return from_storage(stored, fmt, (1, *shape, 1, 1)).reshape(shape)
     kind = dtypes.of_numpy(stored.dtype).ir
     assert kind is not None
     expected = storage_shape(shape, origin_format, fmt, kind, groups)

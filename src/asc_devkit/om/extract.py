@@ -28,7 +28,7 @@ def extract(model: str | PathLike[str], folder: str | PathLike[str], *, raw: boo
     target = Path(folder)
     rows: list[dict[str, Any]] = []
     taken: set[str] = set()
-    for name, value in _constants(read(model).to_ir().graph):
+    for name, value in _constants(read(model).as_stored().graph):
         assert value.const_value is not None
         array = np.asarray(value.const_value.numpy())
         desc = value.meta.get(DESC)

@@ -21,9 +21,10 @@ from asc_devkit.ge.formats import PLAIN, storage_shape
 from asc_devkit.ge.layout import from_storage
 from asc_devkit.ge.proto import ge_ir_pb2 as pb
 from asc_devkit.ge.proto import task_pb2
-from asc_devkit.om import attr_compression, attributes, container, inout
+from asc_devkit.om import attr_compression, attributes, container, inout, vendor
 from asc_devkit.om.container import Header, Part, Partition, broken
-from asc_devkit.om.decode import gears_of, layout_of, to_ir
+from asc_devkit.om.decode import case_of, gears_of, layout_of, to_ir
+from asc_devkit.om.vendor import Guess
 
 MAX_GROUPS: Final = 1 << 20
 MAX_MESSAGE: Final = (1 << 31) - 1  # protobuf reads no more
@@ -93,7 +94,7 @@ class OmFile:
         return gears_of(self.model_def)
 
     def to_ir(self, gear: int | None = None) -> ir.Model:
-        """The graph as IR, or with ``gear`` the static graph of one gear.
+        """The graph as IR, or with ``gear`` the static graph of one gear; the vendor's operators in the catalogue's terms.
 
         Weights are views of the file (plain formats) or converted back when asked for.
 
@@ -107,7 +108,32 @@ class OmFile:
                     fix="Convert with fixed --input_shape.",
                 )
             )
+        return self._decoded(gear)[0]
+
+    def guesses(self, gear: int | None = None) -> list[Guess]:
+        """What the graph that ``to_ir`` gives rests on beyond what the file says; empty for files written here."""
+        return self._decoded(gear)[1]
+
+    @property
+    def is_ours(self) -> bool:
+        """True for files that this toolkit has written."""
+        found = self.model_def.attr["atc_version"].s if "atc_version" in self.model_def.attr else b""
+        return bool(found.startswith(b"asc-devkit"))
+
+    def as_stored(self, gear: int | None = None) -> ir.Model:
+        """The graph exactly as the file has it: also of the vendor's files with their fused and unclear operators."""
         return to_ir(self.model_def, self._weight, gear)
+
+    def _decoded(self, gear: int | None) -> tuple[ir.Model, list[Guess]]:
+        model = self.as_stored(gear)
+        if self.is_ours:
+            return model, []
+        definition = self.model_def.graph[0]
+        if gear is not None:
+            chooser = case_of(self.model_def)
+            assert chooser is not None
+            definition = next(g for g in self.model_def.graph if g.name == chooser.subgraph_name[gear])
+        return model, vendor.adapt(model.graph, definition)
 
     def _weight(self, name: str, desc: pb.TensorDescriptor) -> ir.TensorProtocol:
         row = dtypes.of_proto(desc.dtype)

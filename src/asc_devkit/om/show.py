@@ -22,7 +22,7 @@ def to_json(model: OmFile) -> str:
 def summary(model: OmFile) -> dict[str, Any]:
     """Header, partitions, inputs, outputs, attributes and operator counts as plain data."""
     names = {int(p): p.name for p in Part}
-    counts = Counter(op.type for graph in _executed(model) for op in graph.op)
+    counts = Counter(op.type for graph in executed(model) for op in graph.op)
     return {
         "path": str(model.path),
         "bytes": len(model.data),
@@ -36,12 +36,12 @@ def summary(model: OmFile) -> dict[str, Any]:
         "attributes": {k: v for k, v in model.attrs.items() if not k.startswith("attr_")},
         "gears": [{name: list(shape) for name, shape in gear.items()} for gear in model.gears],
         "operators": dict(counts.most_common()),
-        "fused": sum(1 for graph in _executed(model) for op in graph.op if op.subgraph_name and op.type != "Case"),
+        "fused": sum(1 for graph in executed(model) for op in graph.op if op.subgraph_name and op.type != "Case"),
         "weight_bytes": len(model.weights),
     }
 
 
-def _executed(model: OmFile) -> list[pb.GraphDef]:
+def executed(model: OmFile) -> list[pb.GraphDef]:
     """The root graph and, of a model with gears, the graphs of all of them."""
     graphs = list(model.model_def.graph)
     chooser = case_of(model.model_def)
@@ -52,7 +52,7 @@ def _executed(model: OmFile) -> list[pb.GraphDef]:
 def operators(model: OmFile) -> list[dict[str, Any]]:
     """One row per operator of the root graph and of gears: name, type, engine, first output, the user's nodes."""
     rows = []
-    for op in (op for graph in _executed(model) for op in graph.op):
+    for op in (op for graph in executed(model) for op in graph.op):
         if op.type in ("Data", "Const", "Constant", "NetOutput"):
             continue
         desc = op.output_desc[0] if op.output_desc else None

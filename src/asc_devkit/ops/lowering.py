@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from asc_devkit.errors import Problem
-from asc_devkit.ge.desc import GE_DOMAIN, MEMBERS, Engine
+from asc_devkit.ge.desc import GE_DOMAIN, MEMBERS, UNCLEAR, Engine
 from asc_devkit.ops import registry
 from asc_devkit.ops.catalogue import CANONICAL_OPSET, PLUGIN_ATTR, PLUGIN_DOMAIN, GeOp
 from asc_devkit.ops.declare import outputs_of
@@ -42,6 +42,9 @@ class ToOnnx(Walk):
     def node(self, node: ir.Node, scope: Scope) -> None:
         if node.domain != GE_DOMAIN:
             self.copy_node(node, scope)
+            return
+        if UNCLEAR in node.meta:
+            self.fail(node, scope, f"its fused kernel does not say what it computes: {node.meta[UNCLEAR]}")
             return
         if MEMBERS in node.attributes:
             self.members(node, scope)

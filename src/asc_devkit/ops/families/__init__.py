@@ -7,6 +7,7 @@ with its lowering and ``onnx`` with its conversion. Nothing else needs to know; 
 from asc_devkit.ops.families import (
     activation,
     aipp,
+    compiled,
     control,
     conv,
     defined,
@@ -30,6 +31,7 @@ from asc_devkit.ops.families import (
 __all__ = [
     "activation",
     "aipp",
+    "compiled",
     "control",
     "conv",
     "defined",
