@@ -27,7 +27,7 @@ from asc_devkit.errors import AscError
 from asc_devkit.om.extract import extract
 from asc_devkit.om.show import summary
 from asc_devkit.om.to_onnx import rebuild
-from asc_devkit.precision.metrics import compare
+from asc_devkit.precision import compare
 
 Array = np.ndarray[Any, Any]
 
@@ -73,8 +73,10 @@ def _row(path: Path, sources: dict[Path, dict[bytes, str]]) -> list[str]:
     cosines, rebuilt = "", ", ".join(f"{_cosine(a, b):.7f}" for a, b in zip(again, outputs, strict=True))
     if best is not None and equal:
         wanted = _run(best, feeds)
-        cosines = "other shapes" if wanted is None else ", ".join(
-            f"{_cosine(a, b):.7f}" for a, b in zip(outputs, wanted, strict=True)
+        cosines = (
+            "other shapes"
+            if wanted is None
+            else ", ".join(f"{_cosine(a, b):.7f}" for a, b in zip(outputs, wanted, strict=True))
         )
     return [*head, "yes", str(len(made.guesses)), cosines, rebuilt]
 
@@ -109,7 +111,7 @@ def _run(model: Any, feeds: dict[str, Array]) -> Any:
 
 
 def _cosine(a: Array, b: Array) -> float:
-    return float(compare(np.asarray(a, np.float32), np.asarray(b, np.float32)).cosine_similarity)
+    return float(compare(np.asarray(a, np.float32), np.asarray(b, np.float32)).cosine)
 
 
 if __name__ == "__main__":

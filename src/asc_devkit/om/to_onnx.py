@@ -62,6 +62,7 @@ def rebuild(file: OmFile, *, gear: int | None = None, exact: bool = False, devic
         raise AscError(_guessed(guesses), exit_code=1)
     model = ops.convert.to_onnx(source, None if device_floats else ir.DataType.FLOAT)
     _simplify(model.graph)
+    _name_nodes(model.graph)
     _name_outputs(model.graph, [info.name for info in file.outputs])
     model.ir_version = IR_VERSION
     model.producer_name, model.producer_version = "asc-devkit", __version__
@@ -121,6 +122,18 @@ def _simplify(graph: ir.Graph) -> None:
             graph.remove(node, safe=True)
     for name in [n for n, v in graph.initializers.items() if not v.uses() and not v.is_graph_output()]:
         del graph.initializers[name]
+
+
+def _name_nodes(graph: ir.Graph) -> None:
+    """A fused operator gives several nodes its name; ONNX Runtime wants each to have its own."""
+    seen: set[str] = set()
+    for number, node in enumerate(ir.traversal.RecursiveGraphIterator(graph)):
+        name = node.name or f"{node.op_type}_{number}"
+        while name in seen:
+            name = f"{node.name or node.op_type}_{number}"
+            number += 1
+        seen.add(name)
+        node.name = name
 
 
 def _name_outputs(graph: ir.Graph, described: list[str]) -> None:

@@ -123,7 +123,7 @@ def _identity(node: ir.Node) -> None:
             shape=ir.Shape((len(after),)),
             const_value=ir.Tensor(np.array(after, np.int64)),
         )
-        graph.initializers.add(shape)  # type: ignore[union-attr]
+        graph.initializers.add(shape)
         node.op_type = "Reshape"
         node.resize_inputs(2)
         node.replace_input_with(1, shape)
@@ -137,6 +137,10 @@ def _normalise(node: ir.Node) -> None:
     spec = ops.lookup(node.op_type) if node.domain == GE_DOMAIN else None
     if spec is not None and node.meta.get(ENGINE) is None:
         node.meta[ENGINE] = spec.engine
+    if node.op_type == "Cast" and node.domain == GE_DOMAIN and node.outputs[0].dtype is not None:
+        node.attributes["dst_type"] = ir.AttrInt64(
+            "dst_type", int(node.outputs[0].dtype)
+        )  # the vendor's number is GE's
     layout = node.attributes.get("data_format")
     desc = node.outputs[0].meta.get(DESC) if node.outputs else None
     if layout is None or layout.value != "NHWC" or not isinstance(desc, TensorDesc) or desc.origin_format != "NCHW":
