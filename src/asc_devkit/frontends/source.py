@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 Shapes = Mapping[str, Sequence[int]]
 
 MAX_MESSAGE_BYTES: Final = (1 << 31) - 1  # protobuf's own limit
-_BY_SUFFIX: Final = {".prototxt": "0", ".caffemodel": "0"}
+_BY_SUFFIX: Final = {".prototxt": "0", ".caffemodel": "0", ".pb": "3"}
 
 
 def framework_of(path: str | Path) -> str:
@@ -63,6 +63,9 @@ class Source:
         if self.is_onnx:
             return load(self.path, input_shapes, out_nodes, host_ops, allow_empty)
         model, warnings = self.to_onnx(input_shapes, out_nodes)
+        if self.framework == "3":  # cut where asked already, and names may carry an output index
+            out_nodes = None
+            input_shapes = {name.removesuffix(":0"): shape for name, shape in (input_shapes or {}).items()}
         loaded = load(self.path, input_shapes, out_nodes, host_ops, allow_empty, data=_serialized(model, self.path))
         return type(loaded)(loaded.model, (*warnings, *loaded.warnings), loaded.original, loaded.dynamic)
 
@@ -77,16 +80,21 @@ class Source:
             from asc_devkit.frontends import caffe
 
             return caffe.to_onnx(*self._caffe_files(), str(self.path), input_shapes, out_nodes)
-        if self._made is None:
-            self._made = self._made_once()
+        if self._made is None:  # what follows does not depend on the sizes of axes: made once for all gears
+            self._made = self._made_once(input_shapes, out_nodes)
         return self._made
 
-    def _made_once(self) -> tuple[onnx.ModelProto, list[str]]:
-        """What does not depend on shapes is made once for all gears."""
+    def _made_once(
+        self, input_shapes: Shapes | None, out_nodes: Sequence[str] | None
+    ) -> tuple[onnx.ModelProto, list[str]]:
         if self._is_torch:
             from asc_devkit.frontends import torch
 
             return torch.to_onnx(self.path), []
+        if self.framework == "3":
+            from asc_devkit.frontends import tensorflow
+
+            return tensorflow.to_onnx(read_file(self.path, "--model"), self.path, input_shapes, out_nodes), []
         raise AscError(_not_read(self.framework))
 
     def declared_inputs(self) -> dict[str, Shape]:
@@ -95,6 +103,10 @@ class Source:
             from asc_devkit.frontends import caffe
 
             return caffe.input_shapes(self._caffe_files()[0], str(self.path))
+        if self.framework == "3":
+            from asc_devkit.frontends import tensorflow
+
+            return tensorflow.input_shapes(read_file(self.path, "--model"), self.path)
         return {
             name: tuple(d if isinstance(d, int) and d > 0 else -1 for d in dims or ())
             for name, (_, dims) in self.load().original.inputs.items()
@@ -159,12 +171,11 @@ def _serialized(model: onnx.ModelProto, path: Path) -> bytes:
 def _not_read(framework: str) -> Problem:
     hint = {
         "1": "Export the MindSpore model to ONNX (mindspore.export(..., file_format='ONNX')).",
-        "3": "Convert the TensorFlow graph with tf2onnx (pip install tf2onnx tensorflow), then use --framework=5.",
     }
     return Problem(
         "E10055",
         f"--framework={framework} is not supported yet.",
-        cause="This version reads ONNX and Caffe models.",
+        cause="This version reads ONNX, Caffe and TensorFlow models.",
         fix=hint.get(framework, "Use --framework=5."),
         nodes=("--framework",),
         seed_class="EE1055",

@@ -20,6 +20,7 @@ from asc_devkit.soc import Soc
 
 _FIVE_HD: Final = {4: "NC1HWC0", 5: "NDC1HWC0"}
 _ORIGIN: Final = {4: "NCHW", 5: "NCDHW"}
+_CHANNELS_LAST: Final = {"NHWC": 4, "NDHWC": 5}  # how TensorFlow lays pictures out
 _FILTER: Final = {4: "FRACTAL_Z", 5: "FRACTAL_Z_3D"}
 
 
@@ -49,6 +50,8 @@ class _Chooser:
         for value in graph.inputs:
             if DESC not in value.meta:  # AIPP has described its pictures already
                 self._plain(value)
+                if _CHANNELS_LAST.get(self.input_format) == _rank(value) and (shape := _static(value)) is not None:
+                    value.meta[DESC] = TensorDesc(self.input_format, self.input_format, shape)
         for value in graph.initializers.values():
             self._plain(value)
         for node in list(graph):

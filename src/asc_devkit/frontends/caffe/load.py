@@ -16,7 +16,8 @@ from asc_devkit.frontends.caffe.emit import Graph, LayerError, Site, Value
 from asc_devkit.frontends.caffe.network import Layer, Network, network
 from asc_devkit.frontends.caffe.text import MAX_BYTES, Message, TextError, parse
 from asc_devkit.frontends.caffe.weights import MAX_BYTES as MAX_WEIGHTS
-from asc_devkit.frontends.caffe.weights import WeightError, Weights, read
+from asc_devkit.frontends.caffe.weights import Weights, read
+from asc_devkit.frontends.wire_format import WireFault
 
 _WEIGHTED: Final = frozenset({"Convolution", "ConvolutionDepthwise", "DepthwiseConvolution", "Deconvolution", "InnerProduct",
                               "BatchNorm", "BN", "PReLU", "Embed", "LSTM", "RNN", "Normalize"})  # fmt: skip
@@ -137,7 +138,7 @@ def _weights(data: bytes | mmap) -> Weights:
             what = "there is no layer in it"
         else:
             what, cause, fix = "it is larger than 2 GiB", "", "convert the net to ONNX with external data"
-    except WeightError as error:
+    except WireFault as error:
         what = f"{error.what} (at byte {error.offset} of {len(data)})"
         cause = "an interrupted download or copy" if error.truncated else cause
     raise AscError(
