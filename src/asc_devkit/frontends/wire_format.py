@@ -1,4 +1,4 @@
-"""Bounded walk over the protobuf wire format, for readers that know their fields by number. Called by ``caffe``, ``tensorflow``."""
+"""Bounded walk over the protobuf wire format, for readers that know their fields by number (caffe, tensorflow)."""
 
 from __future__ import annotations
 

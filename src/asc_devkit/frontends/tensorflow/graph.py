@@ -32,6 +32,10 @@ _FILES: Final = frozenset(
 _NO_OUTPUT: Final = frozenset({"NoOp", "Assert", "Const", "Placeholder", "Print", "PrintV2", "CheckNumerics"})
 
 
+#: Labels of nodes by what stands against their conversion.
+Kinds = dict[str, list[str]]
+
+
 @dataclass
 class Node:
     """A node of the graph: operator, data inputs by node name, and the shape of a placeholder (None: unknown rank)."""
@@ -40,6 +44,7 @@ class Node:
     op: str
     inputs: list[str] = field(default_factory=list)
     shape: tuple[int, ...] | None = None
+    calls: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -105,7 +110,8 @@ def read(data: bytes | mmap, name: str) -> FrozenGraph:
 
 def _walk(wire: Wire) -> tuple[FrozenGraph, list[Problem]]:
     graph = FrozenGraph({})
-    kinds: dict[str, list[str]] = {"variable": [], "file": [], "large": [], "twice": []}
+    kinds: Kinds = {"variable": [], "file": [], "large": [], "twice": []}
+    functions: dict[str, _Function] = {}
     for number, start, end in wire.messages(0, len(wire.data)):
         if number == 1:
             node = _node(wire, start, end, kinds)
@@ -116,9 +122,10 @@ def _walk(wire: Wire) -> tuple[FrozenGraph, list[Problem]]:
             graph.nodes[node.name] = node
         elif number == 2:
             for part, a, b in wire.messages(start, end):
-                for inner, c, d in wire.messages(a, b) if part == 1 else ():
-                    if inner == 3:
-                        _node(wire, c, d, kinds)
+                if part == 1:
+                    function = _function(wire, a, b)
+                    functions[function.name] = function
+    _add_called(graph, functions, kinds)
     sentences = {
         "variable": ("E12004", "the graph is not frozen: it holds variables", "freeze it: variables become constants"),
         "file": ("E12004", "the graph holds operators that read files or call Python", "export only the network"),
@@ -133,7 +140,42 @@ def _walk(wire: Wire) -> tuple[FrozenGraph, list[Problem]]:
     return graph, problems
 
 
-def _node(wire: Wire, start: int, end: int, kinds: dict[str, list[str]]) -> Node:
+@dataclass
+class _Function:
+    """A function of the library: what it calls, and what of it stands against conversion. Many are left over and unused."""
+
+    name: str = ""
+    calls: set[str] = field(default_factory=set)
+    kinds: Kinds = field(default_factory=lambda: {"variable": [], "file": [], "large": [], "twice": []})
+
+
+def _function(wire: Wire, start: int, end: int) -> _Function:
+    made = _Function()
+    for number, a, b in wire.messages(start, end):
+        if number == 1:
+            for inner, c, d in wire.messages(a, b):
+                if inner == 1:
+                    made.name = _text(wire, c, d)
+        elif number == 3:
+            made.calls |= _node(wire, a, b, made.kinds).calls
+    return made
+
+
+def _add_called(graph: FrozenGraph, functions: dict[str, _Function], kinds: Kinds) -> None:
+    """Take in what stands against the functions that the graph calls, directly or not."""
+    waiting = [name for node in graph.nodes.values() for name in (*node.calls, node.op) if name in functions]
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in functions:
+            continue
+        seen.add(name)
+        waiting += functions[name].calls
+        for kind, labels in functions[name].kinds.items():
+            kinds[kind] += labels
+
+
+def _node(wire: Wire, start: int, end: int, kinds: Kinds) -> Node:
     node = Node("", "")
     attributes = []
     for number, a, b in wire.messages(start, end):
@@ -157,7 +199,7 @@ def _node(wire: Wire, start: int, end: int, kinds: dict[str, list[str]]) -> Node
     return node
 
 
-def _attribute(wire: Wire, start: int, end: int, node: Node, kinds: dict[str, list[str]]) -> None:
+def _attribute(wire: Wire, start: int, end: int, node: Node, kinds: Kinds) -> None:
     key, value = "", (0, 0)
     for number, a, b in wire.messages(start, end):
         if number == 1:
@@ -167,6 +209,8 @@ def _attribute(wire: Wire, start: int, end: int, node: Node, kinds: dict[str, li
     for number, a, b in wire.messages(*value):
         if number == 7 and key == "shape" and node.op == "Placeholder":
             node.shape = _shape(wire, a, b)
+        elif number == 10:  # a function
+            node.calls |= {_text(wire, c, d) for part, c, d in wire.messages(a, b) if part == 1}
         elif number == 8:
             for part, c, d in wire.messages(a, b):
                 if part == 2:

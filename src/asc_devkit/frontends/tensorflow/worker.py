@@ -51,6 +51,7 @@ def _convert(request: dict[str, Any], target: Path, unsupported: logging.Handler
         logging.getLogger(name).addHandler(unsupported)
     graph_def = tf.compat.v1.GraphDef()
     graph_def.ParseFromString(Path(request["graph"]).read_bytes())
+    _rewrite(tf, graph_def)
     model, _ = tf2onnx.convert.from_graph_def(
         graph_def,
         input_names=request["inputs"],
@@ -62,6 +63,23 @@ def _convert(request: dict[str, Any], target: Path, unsupported: logging.Handler
         _rename(graph, {name: name.removesuffix(":0") for name in request["inputs"]})
     model.producer_name = "TensorFlow"
     onnx.save(model, str(target))
+
+
+def _rewrite(tf: Any, graph_def: Any) -> None:
+    """Operators that tf2onnx lacks and simpler ones express: erfc(x) = 1 - erf(x), in the graph and its functions."""
+    for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
+        for node in [node for node in nodes if node.op == "Erfc"]:
+            inside = nodes is not graph_def.node
+            erf, one = nodes.add(), nodes.add()
+            erf.name, erf.op = f"{node.name}/erf", "Erf"
+            erf.input.append(node.input[0])
+            erf.attr["T"].CopyFrom(node.attr["T"])
+            one.name, one.op = f"{node.name}/one", "Const"
+            kind = tf.as_dtype(node.attr["T"].type)
+            one.attr["dtype"].type = node.attr["T"].type
+            one.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(1.0, kind))
+            node.op = "Sub"
+            node.input[:] = [f"{one.name}:output:0", f"{erf.name}:y:0"] if inside else [one.name, erf.name]
 
 
 def _outputs(tf: Any, graph_def: Any, wanted: list[str]) -> list[str]:
