@@ -223,12 +223,17 @@ def read(path: str | PathLike[str]) -> OmFile:
         raise AscError(
             Problem("E13001", f"Cannot open {target}: {error.strerror}.", fix="Check the path.", nodes=(str(target),))
         ) from error
+    return parse(data, target)
+
+
+def parse(data: memoryview, path: str | PathLike[str] = "model") -> OmFile:
+    """An offline model in memory; ``path`` is only its name. Raises ``AscError`` when it is none, damaged or encrypted."""
     from asc_devkit.om import archive  # stands above this module
 
     if archive.is_archive(data):
-        return archive.read(target, data)
+        return archive.read(Path(path), data)
     header = container.read_header(data)
-    return OmFile(target, data, header, container.read_partitions(data, header))
+    return OmFile(Path(path), data, header, container.read_partitions(data, header))
 
 
 def _parse(message: _M, raw: memoryview, what: str) -> _M:

@@ -107,6 +107,20 @@ class Memory:
             self.used[device] += rounded
         return address
 
+    def reserve(self, size: int, device: int) -> None:
+        """Take ``size`` bytes of a device's capacity that have no address (weights and workspace of a model). Raises
+        ``DeviceFault`` when they do not fit."""
+        with self._lock:
+            room = self.capacity[device]
+            if self.used[device] + size > room:
+                raise self._full(size, device, room)
+            self.used[device] += size
+
+    def give_back(self, size: int, device: int) -> None:
+        """Undo ``reserve``."""
+        with self._lock:
+            self.used[device] -= size
+
     def free(self, address: int, host: bool, family: str = "rt") -> None:
         """Give a block back. Raises ``DeviceFault`` for what is no block's beginning, was freed before, or belongs to
         another function (host memory, image memory)."""
@@ -197,13 +211,13 @@ class Memory:
             )
         return None
 
-    def holder(self, address: int) -> Any:
-        """The object whose memory ``address`` is: keeping it keeps the memory (asynchronous copies do)."""
-        block = self.find(address)
-        if block is not None:
-            return block.data
-        lent = self._lent.get(address)
-        return None if lent is None else lent[1]
+    def holder(self, *addresses: int) -> tuple[Any, ...]:
+        """The objects whose memory the addresses are: keeping them keeps the memory (asynchronous copies do)."""
+        found = []
+        for address in addresses:
+            block = self.find(address)
+            found.append(block.data if block is not None else self._lent.get(address))
+        return tuple(found)
 
     def array(self, address: int, size: int, what: str) -> Array:
         """``size`` bytes from ``address`` as a writable uint8 array over the memory itself; checked."""
