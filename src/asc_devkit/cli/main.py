@@ -18,6 +18,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "explain": ("asc_devkit.cli.explain", "explain", "Explain an error code, or search the codes by words."),
     "om": ("asc_devkit.cli.om", "om", "Look into .om files: show, json, decompress, extract-weights, diff."),
     "run": ("asc_devkit.cli.run", "run", "Run an .om on the virtual NPU."),
+    "serve": ("asc_devkit.cli.serve", "serve", "Serve converted models over HTTP (KServe v2) on the virtual NPU."),
     "soc": ("asc_devkit.cli.soc", "soc", "List chips and show their figures with sources."),
     "tune-precision": ("asc_devkit.cli.tune", "tune_precision", "Find the operators that must keep float32."),
 }

@@ -86,8 +86,12 @@ def of(value: int) -> Format:
 @lru_cache(maxsize=16)
 def family(generation: str) -> Family:
     """The rules of a chip generation (``310P``, ``910B``, ...); of one that is not listed, the newest."""
-    rows = [Family(**{k: tuple(v) if isinstance(v, list) else v for k, v in r.items()}) for r in _data()["families"]]
+    rows = [Family(**_frozen(row)) for row in _data()["families"]]
     return next((row for row in rows if generation in row.generations), rows[-1])
+
+
+def _frozen(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
 def limit(name: str) -> Any:
