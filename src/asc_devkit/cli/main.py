@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "op": ("asc_devkit.cli.op", "op", "List operators and what the real ATC refuses; start your own."),
     "profile": ("asc_devkit.cli.profile", "profile", "Profile a model: run it and write what msprof writes."),
     "run": ("asc_devkit.cli.run", "run", "Run an .om on the virtual NPU."),
+    "serve": ("asc_devkit.cli.serve", "serve", "Serve converted models over HTTP (KServe v2) on the virtual NPU."),
     "soc": ("asc_devkit.cli.soc", "soc", "List chips and show their figures with sources."),
     "tune-precision": ("asc_devkit.cli.tune", "tune_precision", "Find the operators that must keep float32."),
 }

@@ -228,7 +228,7 @@ class InferenceSession:
             if name in (own, info.name):
                 return array
         raise InferError(
-            Problem("ASC4505", f"The model has no output {name!r}.", fix=f"Outputs are {', '.join(found)}.")
+            Problem("ASC4505", f"The model has no output {name!r}; it has {', '.join(found)}.", fix="Use one of these.")
         )
 
     def _current(self) -> npu.Session | None:
