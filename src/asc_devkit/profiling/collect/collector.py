@@ -24,12 +24,14 @@ WRITE_EVERY_S: Final = 1.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What to collect. ``settings`` are switches by option name; ``launch`` marks the trees of one ``msprof`` command."""
+    """What to collect. ``settings`` are switches by option name; ``launch`` marks the trees of one ``msprof`` command;
+    ``devices`` whose tasks are kept (None: all)."""
 
     output: Path
     settings: Mapping[str, str] = field(default_factory=dict)
     launch: str = ""
     command: str = ""
+    devices: frozenset[int] | None = None
 
     @property
     def delay_ns(self) -> int:
@@ -70,7 +72,8 @@ class Collector:
 
     def task(self, task: Any) -> None:
         """A task of a device has finished."""
-        if self._from <= task.queued_ns <= self._until:
+        wanted = self.plan.devices
+        if self._from <= task.queued_ns <= self._until and (wanted is None or task.device in wanted):
             row = (
                 task.kind,
                 task.stream,
@@ -86,13 +89,11 @@ class Collector:
             )
             self._tasks.append((task.device, row, task.detail))
 
-    def mark(
-        self, message: str, kind: str, start_ns: int, end_ns: int, *, category: int = 0, range_id: int = 0
-    ) -> None:
-        """The program marked a point or a range; times of the monotonic clock."""
-        thread = threading.get_native_id()
+    def mark(self, message: str, kind: str, start_ns: int, end_ns: int, *, range_id: int = 0, thread: int = 0) -> None:
+        """The program marked a point or a range; times of the monotonic clock, ``thread`` that began it (0: this one)."""
+        here = threading.get_native_id()
         if self._from <= start_ns <= self._until:
-            self._marks.append((message, kind, thread, start_ns, end_ns, thread, category, range_id))
+            self._marks.append((message, kind, thread or here, start_ns, end_ns, here, 0, range_id))
 
     def device(self, number: int, soc: str) -> None:
         """A device takes part; ``soc`` is its chip (a ``Soc.name``)."""
@@ -142,6 +143,8 @@ class Collector:
             host = self.tree / "host" / "data"
             by_device: dict[int, list[list[Any]]] = {}
             for device, row, detail in tasks:
+                if device not in self._devices:
+                    self._devices[device] = _runtime_chip()
                 by_device.setdefault(device, []).append([*row, self._reference(host, row[0], detail)])
             self._stream(host, "asc_api").write(calls)
             self._stream(host, "asc_mark").write(marks)
@@ -195,3 +198,10 @@ class Collector:
         if text != self._facts:
             self._facts = text
             files.write_text(self.tree / "host" / "data" / FACTS, text)
+
+
+def _runtime_chip() -> str:
+    """The chip of the device runtime's devices."""
+    from asc_devkit.npu.device import runtime
+
+    return str(runtime.current().soc.name)

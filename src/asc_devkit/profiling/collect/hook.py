@@ -56,7 +56,7 @@ def begin(plan: Plan, *, always: bool = False) -> Collector:
     collector = Collector(plan, always=always)
     collector.start()
     watch.set_current(collector)
-    _subscribe(collector, listen=True)
+    listen(collector, on=True)
     return collector
 
 
@@ -66,7 +66,7 @@ def end() -> Path | None:
     if collector is None:
         return None
     watch.set_current(None)
-    _subscribe(collector, listen=False)
+    listen(collector, on=False)
     try:
         return collector.stop()
     except OSError as error:
@@ -79,12 +79,12 @@ def _forked() -> None:
     collector = watch.current()
     if collector is not None:
         watch.set_current(None)
-        _subscribe(collector, listen=False)
+        listen(collector, on=False)
         install()
 
 
-def _subscribe(collector: Any, *, listen: bool) -> None:
-    """Hear what the device runtime publishes."""
+def listen(observer: Any, *, on: bool) -> None:
+    """Hear what the device runtime publishes, or no longer."""
     from asc_devkit.npu.device import observe
 
-    (observe.subscribe if listen else observe.unsubscribe)(collector)
+    (observe.subscribe if on else observe.unsubscribe)(observer)
