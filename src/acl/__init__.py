@@ -4,7 +4,9 @@ import sys
 
 from asc_devkit.compat.acl.vendor import vendor_module
 
-module = vendor_module(__path__)
-if module is None:
-    import asc_devkit.compat.acl as module
-sys.modules[__name__] = module
+found = vendor_module(__path__)
+if found is None:
+    from asc_devkit.compat import acl
+
+    found = acl
+sys.modules[__name__] = found

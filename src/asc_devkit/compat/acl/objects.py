@@ -81,7 +81,8 @@ class TensorDesc:
         row = dtypes.of_acl(self.dtype)
         if row is None or row.numpy is None:
             raise DeviceFault("ACL_ERROR_UNSUPPORTED_DATA_TYPE", f"Data type {self.dtype} cannot be computed with.")
-        return np.dtype(row.numpy)
+        kind: np.dtype[Any] = np.dtype(row.numpy)
+        return kind
 
 
 def bits(dtype: int) -> int:
@@ -140,7 +141,7 @@ def data_type_size(data_type: int, /) -> int:
 
 
 @call("aclCreateTensorDesc", 0, bare=True)
-def create_tensor_desc(data_type: int, shape: list[int], format: int, /) -> int:  # noqa: A002 (the documented name)
+def create_tensor_desc(data_type: int, shape: list[int], format: int, /) -> int:
     dims = _dims(shape)
     return device.current().handles.add(TensorDesc(data_type, dims, format, call_site()))
 
@@ -210,17 +211,17 @@ def get_tensor_desc_address(tensor_desc: int, /) -> int:
 
 
 @call("aclSetTensorStorageFormat")
-def set_tensor_storage_format(tensor_desc: int, format: int, /) -> None:  # noqa: A002
+def set_tensor_storage_format(tensor_desc: int, format: int, /) -> None:
     desc(tensor_desc).storage_format = format
 
 
 @call("aclSetTensorFormat")
-def set_tensor_format(tensor_desc: int, format: int, /) -> None:  # noqa: A002
+def set_tensor_format(tensor_desc: int, format: int, /) -> None:
     desc(tensor_desc).storage_format = format
 
 
 @call("aclSetTensorOriginFormat")
-def set_tensor_origin_format(tensor_desc: int, format: int, /) -> None:  # noqa: A002
+def set_tensor_origin_format(tensor_desc: int, format: int, /) -> None:
     desc(tensor_desc).origin_format = format
 
 

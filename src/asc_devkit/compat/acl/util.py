@@ -93,7 +93,7 @@ def start_thread(function: Callable[[Any], object], arguments: Any, /) -> int:
     def run() -> None:
         ready.wait()
         try:
-            function() if arguments is None else function(arguments)
+            function() if arguments is None else function(arguments)  # type: ignore[call-arg]
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             errors.append(f"exception={type(error).__name__},msg={error}")

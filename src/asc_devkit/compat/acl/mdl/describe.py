@@ -65,7 +65,9 @@ class ModelDesc:
     @property
     def source(self) -> om.OmFile:
         if self.file is None:
-            raise DeviceFault("ACL_ERROR_INVALID_PARAM", "The description is empty.", fix="Call acl.mdl.get_desc first.")
+            raise DeviceFault(
+                "ACL_ERROR_INVALID_PARAM", "The description is empty.", fix="Call acl.mdl.get_desc first."
+            )
         return self.file
 
 

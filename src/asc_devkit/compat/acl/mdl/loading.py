@@ -122,7 +122,9 @@ def _load(file: om.OmFile, own_memory: tuple[int, int, int, int] | None = None) 
     try:
         runtime.memory.reserve(reserved, place)
     except DeviceFault as fault:
-        raise DeviceFault("ACL_ERROR_GE_MEMORY_ALLOCATION", fault.problems[0].what, fix=fault.problems[0].fix) from fault
+        raise DeviceFault(
+            "ACL_ERROR_GE_MEMORY_ALLOCATION", fault.problems[0].what, fix=fault.problems[0].fix
+        ) from fault
     try:
         session = npu.load(file)
         with _lock:
@@ -286,4 +288,3 @@ def _need(given: dict[str, Any], name: str) -> Any:
     if name not in given:
         raise DeviceFault("ACL_ERROR_INVALID_PARAM", f"The load option {name} is not set.")
     return given[name]
-

@@ -17,7 +17,7 @@ from asc_devkit.errors import AscError
 from asc_devkit.npu import device
 from asc_devkit.npu.device import DeviceFault, Task, observe
 from asc_devkit.npu.device.sites import call_site
-from asc_devkit.npu.device.streams import Clock, now_ns
+from asc_devkit.npu.device.streams import Clock, Stream, now_ns
 from asc_devkit.npu.geared import GearedSession
 from asc_devkit.npu.numerics import Array
 from asc_devkit.npu.preprocessing import AippSession
@@ -113,7 +113,7 @@ class Model:
         job()
         self._clock.stamp(task, begun, now_ns())
 
-    def submit(self, inputs: Dataset, outputs: Dataset, stream: device.Stream) -> None:
+    def submit(self, inputs: Dataset, outputs: Dataset, stream: Stream) -> None:
         """Run in the order of ``stream``. The memory is that of the buffers now; its contents are read in their turn."""
         job = _Job(self, inputs, outputs)
         with self._lock:
@@ -242,7 +242,7 @@ def _typed(raw: Array, dtype: np.dtype[Any], shape: tuple[int | None, ...], name
                 f"Input {name} needs {size} bytes ({dtype.name} {list(shape)}); its buffer has {len(raw)}.",
             )
         raw = raw[:size]
-    return raw.view(dtype).reshape(shape)  # type: ignore[arg-type]
+    return raw.view(dtype).reshape(shape)
 
 
 def _given(inputs: Dataset, index: int) -> tuple[int, ...]:

@@ -136,7 +136,9 @@ def memcpy2d_async(
 class _Kept:
     """A call on addresses together with the objects whose memory they are."""
 
-    def __init__(self, function: Callable[..., object], arguments: tuple[int, ...], holders: tuple[object, ...]) -> None:
+    def __init__(
+        self, function: Callable[..., object], arguments: tuple[int, ...], holders: tuple[object, ...]
+    ) -> None:
         self.function, self.arguments, self.holders = function, arguments, holders
 
     def __call__(self) -> None:
@@ -164,4 +166,3 @@ def _rows(dst: int, dpitch: int, src: int, spitch: int, width: int, height: int,
         raise DeviceFault("ACL_ERROR_RT_PARAM_INVALID", f"{height} rows of {width} bytes do not fit their pitches.")
     device.current().memory.check_copy(dst, dpitch, src, width, kind)
     return _Rows(dst, dpitch, src, spitch, width, height)
-
