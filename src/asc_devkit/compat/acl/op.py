@@ -248,8 +248,10 @@ def _graph(
     """The operator as a session of ONNX Runtime. Raises ``DeviceFault`` when it cannot be computed."""
     import onnxruntime as ort
 
-    spec = ops.lookup(op_type)
-    if spec is None:
+    name = next(
+        (n for n in (op_type, f"{op_type}V2", f"{op_type}D", f"{op_type}V3") if ops.lookup(n) is not None), None
+    )
+    if name is None:
         near = difflib.get_close_matches(op_type, [op.type for op in all_ge()], n=3)
         raise DeviceFault(
             "ACL_ERROR_OP_NOT_FOUND",
@@ -271,7 +273,7 @@ def _graph(
         ir.Value(name=f"y{i}", type=ir.TensorType(_row(n)[0]), shape=ir.Shape(s) if s else None)
         for i, (n, s) in enumerate(outputs)
     ]
-    node = ir.Node(GE_DOMAIN, op_type, values, [_attribute(k, v) for k, v in attributes], outputs=made, name="op")
+    node = ir.Node(GE_DOMAIN, name, values, [_attribute(k, v) for k, v in attributes], outputs=made, name="op")
     constant = [v for v in values if v.const_value is not None]
     graph = ir.Graph(fed, made, nodes=[node], initializers=constant, name="op", opset_imports={"": 23, GE_DOMAIN: 1})
     try:

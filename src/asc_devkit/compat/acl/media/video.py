@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from asc_devkit.npu.media.planes import Planes
 from asc_devkit.npu.media.video import Decoder, Encoder
 from asc_devkit.npu.media.vision import Picture
 
+CLOSING_S: Final = 30.0  # how long the end of a channel waits for callbacks nobody asks for
 Waiting = tuple[int, int, Any]  # input, output, user data
 
 
@@ -49,7 +50,8 @@ class _Channel:
         """Wait for what was sent, and forget the stream."""
         runtime = device.current()
         queue = runtime.stream(self.ready())
-        queue.synchronize(None)
+        queue.synchronize(CLOSING_S)
+        queue.synchronize(CLOSING_S)  # the callbacks that the work before has queued
         runtime.subscriptions.unsubscribe(self.thread_id, queue)
         runtime.destroy_stream(self.stream)
         self.stream = 0
@@ -64,7 +66,7 @@ class _Channel:
         """Queue the program's callback."""
         callback = self.callback
         assert callback is not None
-        launch(lambda _: callback(source, target, user_data), None, False, device.current().stream(self.stream))
+        launch(lambda _: callback(source, target, user_data), None, True, device.current().stream(self.stream))
 
 
 @dataclass(eq=False)
@@ -326,7 +328,7 @@ def _packets(found: VencChannel, planes: Planes | None, force: bool) -> None:
         assert callback is not None
 
         report = _PacketReport(callback, source, target, address, user_data)
-        launch(report, None, False, runtime.stream(found.stream))
+        launch(report, None, True, runtime.stream(found.stream))
 
 
 __all__ = [name for name in dir() if name.startswith(("vdec_", "venc_"))]
