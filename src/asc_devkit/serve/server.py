@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,6 +38,7 @@ def bind(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
+        listener.listen(min(settings.connections, 4096))
     except OSError as error:
         listener.close()
         raise AscError(
@@ -66,10 +68,14 @@ def run(app: FastAPI, engine: Engine, listener: socket.socket, settings: Setting
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
     )
     server = _Server(config)
+    # uvicorn sends itself the signal again when it is done; a clean stop should end with exit code 0
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         server.run(sockets=[listener])
     finally:
         engine.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Server(uvicorn.Server):

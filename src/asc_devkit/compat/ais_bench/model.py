@@ -227,8 +227,9 @@ class InferenceSession:
         for info, (own, array) in zip(self._out, found.items(), strict=True):
             if name in (own, info.name):
                 return array
+        names = ", ".join(info.name for info in self._out)
         raise InferError(
-            Problem("ASC4505", f"The model has no output {name!r}; it has {', '.join(found)}.", fix="Use one of these.")
+            Problem("ASC4505", f"The model has no output {name!r}; it has {names}.", fix="Use one of these.")
         )
 
     def _current(self) -> npu.Session | None:
