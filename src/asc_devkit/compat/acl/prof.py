@@ -75,7 +75,7 @@ def create_stamp() -> int:
     return stamps.create()
 
 
-@call("aclprofDestroyStamp")
+@call("aclprofDestroyStamp", bare=True)
 def destroy_stamp(stamp: int, /) -> None:
     stamps.destroy(stamp)
 
@@ -120,7 +120,7 @@ def create_step_info() -> int:
     return stamps.create_step()
 
 
-@call("aclprofDestroyStepInfo")
+@call("aclprofDestroyStepInfo", bare=True)
 def destroy_step_info(step_info: int, /) -> None:
     stamps.destroy_step(step_info)
 
