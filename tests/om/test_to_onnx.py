@@ -105,3 +105,18 @@ def test_exact_refuses_what_rests_on_guesses(tmp_path: Path, monkeypatch: pytest
     assert raised.value.exit_code == 1
     proto = rebuild(file).proto()
     assert "epsilon is 1e-05" in next(p.value for p in proto.metadata_props if "guesses" in p.key)
+
+
+def test_an_offline_model_is_converted_again_for_another_chip(tmp_path: Path) -> None:
+    onnx_cnn(tmp_path / "m.onnx", "x")
+    first = compiled(tmp_path / "m.onnx", tmp_path, input_shape="x:1,3,32,32", precision_mode="must_keep_origin_dtype")
+    done = asc("convert", str(first), "--soc", "Ascend310P3", "-o", str(tmp_path / "again"), "--json")
+    assert done.code == 0, done.err
+    second = tmp_path / "again.om"
+    assert om.read(second).attrs["soc_version"] == "Ascend310P3"
+    x = np.random.default_rng(0).standard_normal((1, 3, 32, 32)).astype(np.float32)
+    found = [next(iter(npu.load(p, threads=1, cache=False).run({"x": x}).values())) for p in (first, second)]
+    assert np.abs(found[0].astype(np.float32) - found[1].astype(np.float32)).max() < 2e-3
+    (tmp_path / "cut.om").write_bytes(first.read_bytes()[:5000])
+    broken = asc("convert", str(tmp_path / "cut.om"), "--soc", "Ascend310P3")
+    assert broken.code == 2 and "Traceback" not in broken.err

@@ -94,6 +94,8 @@ def parse(options: Options, log: ConversionLog, source: Source | None = None) ->
 
 def open_source(options: Options) -> Source:
     """The model file and its framework."""
+    from asc_devkit.atc import offline  # noqa: F401 - makes .om files readable
+
     return Source(options.model, options.framework, options.weight)
 
 

@@ -6,7 +6,7 @@ Front ends other than ONNX make an ONNX model in memory, which then goes the sam
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,6 +23,10 @@ Shapes = Mapping[str, Sequence[int]]
 
 MAX_MESSAGE_BYTES: Final = (1 << 31) - 1  # protobuf's own limit
 _BY_SUFFIX: Final = {".prototxt": "0", ".caffemodel": "0", ".pb": "3"}
+
+
+#: Files that rooms above this one read: suffix -> reader that gives an ONNX model and remarks (``atc.offline`` adds .om).
+READERS: Final[dict[str, Callable[[Path], tuple[onnx.ModelProto, list[str]]]]] = {}
 
 
 def framework_of(path: str | Path) -> str:
@@ -42,7 +46,11 @@ class Source:
     @property
     def is_onnx(self) -> bool:
         """Whether the file is read as it is, without an ONNX model being made first."""
-        return self.framework == "5" and not self._is_torch
+        return self.framework == "5" and self._reader is None and not self._is_torch
+
+    @property
+    def _reader(self) -> Callable[[Path], tuple[onnx.ModelProto, list[str]]] | None:
+        return READERS.get(self.path.suffix.lower()) if self.framework == "5" else None
 
     @property
     def _is_torch(self) -> bool:
@@ -87,6 +95,8 @@ class Source:
     def _made_once(
         self, input_shapes: Shapes | None, out_nodes: Sequence[str] | None
     ) -> tuple[onnx.ModelProto, list[str]]:
+        if self._reader is not None:
+            return self._reader(self.path)
         if self._is_torch:
             from asc_devkit.frontends import torch
 

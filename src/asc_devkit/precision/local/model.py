@@ -114,7 +114,12 @@ class ModelVerdict:
 
 
 def load_model(path: Path) -> onnx.ModelProto:
-    """The ONNX form of a model file: of any framework that is converted. Raises ``AscError``."""
+    """The ONNX form of a model file: of any framework that is converted, or an offline model. Raises ``AscError``."""
+    if path.suffix.lower() in (".om", ".om2"):
+        from asc_devkit import om
+        from asc_devkit.om.to_onnx import rebuild
+
+        return rebuild(om.read(path)).proto()
     from asc_devkit.frontends.source import Source, framework_of
 
     source = Source(path, framework_of(path))
