@@ -331,6 +331,16 @@ def test_standard_chooses_by_operator_class(op_type: str, golden: float, actual:
     assert level(Policy("standard"), a, b, op_type) == wanted
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_isa_counts_units_by_instruction(dtype: str) -> None:
+    golden = np.full(64, 1.5, TYPES[dtype])
+    one = beyond(golden[0], TYPES[dtype])
+    for op_type, units, wanted in (("Add", 0, "pass"), ("Add", 1, "error"), ("Exp", 1, "pass"), ("Exp", 2, "error")):
+        actual = golden.copy()
+        actual[3] = {0: golden[0], 1: one, 2: beyond(one, TYPES[dtype])}[units]
+        assert level(Policy("isa"), golden, actual, op_type) == wanted
+
+
 def test_integers_are_exact_unless_a_standard_says_otherwise() -> None:
     golden = np.array([1000, 2000], np.int32)
     for name, found in presets().items():

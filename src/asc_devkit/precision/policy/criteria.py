@@ -269,6 +269,22 @@ class Ulps(Criterion):
         return [f"mean error {metrics.ulp_mean:.3g} ULP, {metrics.ulp_above_32:.3%} above 32 ULP"]
 
 
+class MaxUlps(Criterion):
+    """No element off by more than ``ulps`` units in the last place of its type."""
+
+    kind = "max-ulp"
+    ulps: float
+
+    def problems(self, metrics: Metrics) -> list[str]:
+        if metrics.ulp_max is None:
+            return [f"{metrics.differing} elements differ"] if metrics.differing else []
+        return (
+            []
+            if metrics.ulp_max <= self.ulps
+            else [f"the largest error is {metrics.ulp_max:.3g} ULP, {self.ulps:g} are allowed"]
+        )
+
+
 class WholeNet(Criterion):
     """Limits on metrics of the whole tensor."""
 
@@ -360,6 +376,7 @@ KINDS: Final[dict[str, type[Criterion]]] = {
         Precheck,
         AbsoluteThreshold,
         Ulps,
+        MaxUlps,
         WholeNet,
         MsOpSt,
         Quantised,

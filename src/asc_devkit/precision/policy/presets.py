@@ -150,6 +150,7 @@ _NUMBERS = frozenset(
         "mean_rel",
         "max_atol",
         "step",
+        "ulps",
         "at_least",
         "absolute",
     ]
